@@ -13,23 +13,20 @@ log = logging.getLogger(__name__)
 
 
 def main(stage: Stage) -> None:
-    """Embed the graph's edges; features of edges that the graph `around` (dvc.yaml) has too are taken from it."""
+    """Embed the graph's edges and self-loops."""
     params, source = stage.params, GraphArtifacts(name=stage.key)
     if params.mgt.edge_features != "cross_encoder":
         log.info("mgt.edge_features is %s: no features of M_ce are needed", params.mgt.edge_features)
         return
-    around = stage.item["around"]
     model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
     embed_graph(
         model,
         source.open(),
-        source.nodes(),
         open_queries(source.queries, model),
         open_passages(model),
         stage.scratch,
         max_length=params.train_cross_encoder.max_length,
         batch_tokens=params.encoder.batch_tokens,
-        around=GraphArtifacts(name=around).embedded() if around != stage.key else None,
     )
 
 

@@ -17,7 +17,6 @@ def main(stage: Stage) -> None:
         open_queries(source.queries, given.encoder),
         stage.work,
         labelled=params.build_graph.labelled,
-        labelled_edges=params.encode_corpus.labelled_edges,
     )
     given.encoder.save(stage.scratch / "encoder")
     gnn.save(stage.scratch)

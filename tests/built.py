@@ -4,10 +4,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import polars as pl
 import torch
 
-from gnn_encoder.base.tables import QUERIES, write_table
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.experiment import init
@@ -23,21 +21,20 @@ SYSTEM, BASE, MEAN = "gnn_encoder", "dual_encoder", "labels_alone"
 
 @dataclass(frozen=True)
 class Kind:
-    """What differs between the projects: parameters, whether the GNN's encoder differs from M_de, generated nodes."""
+    """What differs between the projects: parameters and which encoders phase two changed."""
 
     params: tuple[str, ...]
     joint: str = ""  # what phase two changed: both encoders, or E_Q alone
-    generated: bool = False
 
 
 PRODUCT = "mgt.edge_features=product"
 KINDS = {
     "labels": Kind((PRODUCT, "mgt.sums=true")),
-    "cross_encoder": Kind(("mgt.edge_features=cross_encoder",), joint="both", generated=True),
+    "cross_encoder": Kind(("mgt.edge_features=cross_encoder",), joint="both"),
     "plain_edges": Kind(
         ("mgt.edge_features=none", "mgt.layers=1", "build_graph.labelled=false", "mgt.max_neighbours=2"), joint="both"
     ),
-    "without_labels": Kind((PRODUCT, "encode_corpus.labelled_edges=false"), joint="queries", generated=True),
+    "queries": Kind((PRODUCT, "build_graph.unlabelled=null"), joint="queries"),
 }
 
 
@@ -51,8 +48,6 @@ def build(folder: Path, name: str) -> None:
     _save_models(load_params(), kind)
     project.embeddings("retriever").mkdir(parents=True)  # which the stage names, for a start that changed no weight
     call_stage("cache_passages", BASE)
-    if kind.generated:
-        _generate()
     call_stage("build_graph", SYSTEM)
     if "mgt.edge_features=cross_encoder" in kind.params:
         call_stage("embed_edges", SYSTEM)
@@ -62,18 +57,6 @@ def build(folder: Path, name: str) -> None:
         call_stage("build_index", system)
     for place in (project.embeddings, project.index):
         shutil.copytree(place(BASE), place(MEAN))
-
-
-def _generate() -> None:
-    """Make the first words of each passage a generated query, and a node."""
-    passages = pl.read_parquet(project.PASSAGES)
-    words = passages["text"].str.split(" ").list.head(4).list.join(" ")
-    columns = {"qid": [f"g{row}" for row in range(len(words))], "text": words, "answers": [[]] * len(words)}
-    write_table(project.GENERATED / "queries.parquet", QUERIES, [pl.DataFrame(columns, pl.Schema(QUERIES)).to_arrow()])
-    stages = Path("dvc.yaml")
-    for own, other in (("nodes: training,", "nodes: both,"), ('"${item.k}",', '"${item.k}", build_graph.generated,')):
-        assert own in (text := stages.read_text())
-        stages.write_text(text.replace(own, other))
 
 
 def _save_models(params: Params, kind: Kind) -> None:
@@ -95,7 +78,6 @@ def _save_models(params: Params, kind: Kind) -> None:
             heads=4,
             gate="learned",
             edge_features=params.mgt.edge_features,
-            graph="full",
             labelled=params.build_graph.labelled,
             sums=params.mgt.sums,
             similarity=encoder.settings.similarity,

@@ -7,7 +7,6 @@ import pytest
 
 from gnn_encoder.pipeline.experiment import load_experiment
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.stage import find_stage
 
 from ..project import ROOT
 
@@ -91,11 +90,6 @@ def test_hyper_parameters_are_the_papers(name: str) -> None:
     params = complete(name)
     expected = EVERYWHERE | EACH[name]
     assert {key: reduce(getattr, key.split("."), params) for key in expected} == expected
-
-
-def test_the_paper_s_graph_is_of_the_training_queries() -> None:
-    main = find_stage("build_graph", ["gnn_encoder"], ROOT).item
-    assert main == {"base": "dual_encoder", "nodes": "training", "k": "build_graph.k"}
 
 
 @pytest.mark.parametrize("name", PAPERS)

@@ -55,26 +55,26 @@ def test_one_value_changes_one_line() -> None:
 
 
 def test_a_config_and_values_which_win_over_it() -> None:
-    Path("c.yaml").write_text("# G = a paper.\n\nmgt:\n  beta: 0.2   # G 4.3\n\n  heads: 2\n\nseed: 5\n")
-    printed = init("c.yaml", "mgt.heads=1", "data.path=null")
-    assert printed == ["mgt.beta: 0.05 -> 0.2", "mgt.heads: 4 -> 1", "seed: 13 -> 5"]
-    assert lines()[0] == f"{HEADER}c.yaml mgt.heads=1 data.path=null"
+    Path("c.yaml").write_text("# G = a paper.\n\nmgt:\n  beta: 0.2   # G 4.3\n\n  negatives: 3\n\nseed: 5\n")
+    printed = init("c.yaml", "mgt.negatives=2", "data.path=null")
+    assert printed == ["mgt.beta: 0.05 -> 0.2", "mgt.negatives: 1 -> 2", "seed: 13 -> 5"]
+    assert lines()[0] == f"{HEADER}c.yaml mgt.negatives=2 data.path=null"
     assert len(lines()) == len(DEFAULT.splitlines()) + 1  # comments and empty lines are those of params.yaml
-    assert load_params().mgt.heads == 1
+    assert load_params().mgt.negatives == 2
 
 
 def test_a_reason_replaces_the_comment_beside_a_value_and_leaves_what_is_below() -> None:
     Path("params.yaml").write_text(DEFAULT.replace("  beta: 0.05  ", "  # mine\n  beta: 0.05  "))
-    chosen = [Change("mgt.graph", "full", why="all edges"), Change("rerank.depth", 4, why="few")]
+    chosen = [Change("mgt.masking", "mgt", why="all edges"), Change("rerank.depth", 4, why="few")]
     assert write(["seed=13"], chosen=chosen, by="--data beir") == ["rerank.depth: 30 -> 4"]
-    at = lines().index("  graph: full              # init: all edges")
+    at = lines().index("  masking: mgt             # init: all edges")
     assert lines()[at + 1] == "  # mine"
     at = lines().index("  depth: 4                 # init: few")
     assert lines()[at - 1].startswith("rerank:  ") and lines()[at + 1] == "  queries: 300"
     assert lines()[0] == f"{HEADER}--data beir"
     assert lines().count("") == DEFAULT.splitlines().count("")
-    write(["mgt.graph=full", "rerank.depth=9", "mgt.beta=0.1"], over=True)  # of another value the reason says nothing
-    at = lines().index("  graph: full")
+    write(["mgt.masking=mgt", "rerank.depth=9", "mgt.beta=0.1"], over=True)  # of another value the reason says nothing
+    at = lines().index("  masking: mgt")
     assert lines()[at + 1] == "  # mine" and lines()[at + 2].startswith("  beta: 0.1                # share")
     assert "  depth: 9" in lines()
 

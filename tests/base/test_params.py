@@ -128,7 +128,7 @@ def test_some_parameters_alone(values: dict[str, Any], tmp_path: Path) -> None:
         lambda: some.mgt.layers,
         lambda: some.pair.s_pos,
         lambda: some.pair.pretrain.epochs,
-        lambda: some.value("mgt.heads"),
+        lambda: some.value("mgt.gate"),
     ):
         with pytest.raises(AttributeError):
             read()

@@ -27,11 +27,11 @@ SPECIAL = {
     "retriever": [[1, 0, 2], [0, 1, 2], [0, 1, 2]],
     "query_mean": [[0, 1, 2], [0, 1, 2], [0, 2, 1]],
     "gnn_encoder": [[0, 1, 2], [1, 0, 2], [0, 2, 1]],
-    "gnn_encoder_generated": [[0, 1, 2], [1, 0, 2], [2, 0, 1]],
+    "dual_encoder_distilled": [[0, 1, 2], [1, 0, 2], [2, 0, 1]],
 }
 OTHERS = [[0, 1, 2], [0, 1, 2], [0, 1, 2]]
 BRANCH = tuple(registry().branches["gnn_encoder"].systems)
-RANKINGS = {system: SPECIAL.get(system, OTHERS) for system in (*BRANCH, "gnn_encoder_generated")}
+RANKINGS = {system: SPECIAL.get(system, OTHERS) for system in (*BRANCH, "dual_encoder_distilled")}
 
 ABOUT = About(thirds=(0.5, 0.75), passage_length=48, left_out=())
 
@@ -103,15 +103,15 @@ def test_metrics(measured: Path) -> None:
 
 
 def test_a_branch_is_compared_with_a_system_of_another(folder: Path) -> None:
-    done = evaluate(folder, "gnn_encoder_generated")
+    done = evaluate(folder, "distilled")
     assert done.returncode == 0, done.stderr
-    found = json.loads((folder / "metrics" / "gnn_encoder_generated" / "significance.json").read_text())["test"]
-    assert list(found) == ["gnn_encoder_generated"]
-    assert found["gnn_encoder_generated"]["baseline"] == "gnn_encoder"
-    assert found["gnn_encoder_generated"]["difference"] == pytest.approx(1 / 6, abs=1e-12)
-    sliced = json.loads((folder / "metrics" / "gnn_encoder_generated" / "slices.json").read_text())["dev"]
-    assert sliced["baseline"] == "gnn_encoder"
-    assert list(sliced["slices"]["labelled"]["no"]["against"]) == ["gnn_encoder_generated"]
+    found = json.loads((folder / "metrics" / "distilled" / "significance.json").read_text())["test"]
+    assert list(found) == ["dual_encoder_distilled"]
+    assert found["dual_encoder_distilled"]["baseline"] == "dual_encoder"
+    assert found["dual_encoder_distilled"]["difference"] == pytest.approx(7 / 18, abs=1e-12)
+    sliced = json.loads((folder / "metrics" / "distilled" / "slices.json").read_text())["dev"]
+    assert sliced["baseline"] == "dual_encoder"
+    assert list(sliced["slices"]["labelled"]["no"]["against"]) == ["dual_encoder_distilled"]
 
 
 def test_slices(measured: Path) -> None:

@@ -84,13 +84,13 @@ def informed(
             h_q_prime.append(h)
             continue
         neighbours = [(h, feature("query_loops", (q,), h, h))]
-        for p in read[q] if c.graph == "full" else []:
+        for p in read[q]:
             neighbours.append((x["cached"][p], feature("pairs", (q, p), h, x["cached"][p])))
         gathered = gat(gnn.query_attention, h, neighbours)  # Eq. 6
         h_q_prime.append(gnn.combine.weight @ torch.cat([gathered, h]) + gnn.combine.bias)  # Eq. 7
     result = []
     for p, h in enumerate(x["h_p"]):
-        queries = heard[p] if c.graph == "full" else []
+        queries = heard[p]
         types = [(q, p) in labelled for q in queries]
         neighbours = [(h_q_prime[q], feature("pairs", (q, p), x["h_q"][q], h)) for q in queries]
         loop = (h, feature("passage_loops", (p,), h, h))

@@ -164,7 +164,7 @@ def test_features_may_have_sixteen_bits() -> None:
 
 def test_it_starts_as_plain_embeddings() -> None:
     module = GraphAttention(dimension=D, heads=HEADS, edge_dimension=D_E)
-    assert torch.equal(module.alone(torch.eye(D)), torch.eye(D))
+    assert torch.equal(module.W_s, torch.eye(D))
     assert module.a.shape == (HEADS, 3, D // HEADS)
 
 

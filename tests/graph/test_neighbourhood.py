@@ -9,23 +9,21 @@ import torch
 
 from gnn_encoder.graph.neighbourhood import NOBODY, GraphData, Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
-from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph
 
-# Nodes: training queries 0 and 1, query 2 without labels, query 3 that was generated from passage 2.
+# Queries 0 and 1 are training queries, 2 and 3 have no labels.
 EDGES = [(0, 0), (0, 1), (1, 1), (1, 2), (2, 0), (2, 2), (3, 2), (3, 0)]
 PAIRS = {"query": pl.Int32, "passage": pl.Int32}
 DATA = GraphData(
-    graph=Graph(passages=np.array(EDGES)[:, 1].reshape(4, 2), score=np.full(8, 0.5), n_passages=3),
-    nodes=Nodes(training=2, sources=np.array([-1, 2], dtype=np.int32)),
-    judged=pl.DataFrame({"query": [0, 1, 2], "passage": [1, 1, 2]}, schema=PAIRS),  # the last is of no training query
+    graph=Graph(passages=np.array(EDGES)[:, 1].reshape(4, 2), score=np.full(8, 0.5), n_passages=3, training=2),
+    judged=pl.DataFrame({"query": [0, 1], "passage": [1, 1]}, schema=PAIRS),
     cached=np.eye(3, 4, dtype=np.float16),
     features=None,
 )
 NO_LABELS = {"label_query": NOBODY, "label_passage": NOBODY}
 
 
-def config(*, graph: str = "full", labelled: bool = True, sums: bool = False) -> GNNConfig:
+def config(*, labelled: bool = True, sums: bool = False) -> GNNConfig:
     return GNNConfig(
         dimension=4,
         edge_dimension=None,
@@ -33,7 +31,6 @@ def config(*, graph: str = "full", labelled: bool = True, sums: bool = False) ->
         heads=2,
         gate="learned",
         edge_features="none",
-        graph=graph,
         labelled=labelled,
         sums=sums,
         similarity="dot",
@@ -44,8 +41,7 @@ def edges_into(near: Neighbourhood) -> list[tuple[int, int]]:
     return sorted(EDGES[edge] for edge in near.around(np.arange(3)).edges.tolist())
 
 
-def test_a_generated_query_labels_nothing() -> None:
-    """Where each passage has generated queries, each would be a labelled one, and the type would say nothing."""
+def test_edges_of_labelled_queries_have_a_type() -> None:
     near = DATA.neighbourhood(config())
     assert near.labelled is not None
     assert [edge for edge, labelled in zip(EDGES, near.labelled, strict=True) if labelled] == [(0, 1), (1, 1)]
@@ -53,24 +49,16 @@ def test_a_generated_query_labels_nothing() -> None:
     assert DATA.neighbourhood(config(labelled=False)).labelled is None
 
 
-def test_without_labelled_edges_a_generated_query_loses_its_passage_too() -> None:
-    left = sorted(set(EDGES) - {(0, 1), (1, 1), (3, 2)})
-    assert edges_into(DATA.neighbourhood(config(), labelled_edges=False)) == left
-
-
-def test_further_pairs_are_left_out_with_the_generated_queries_passages() -> None:
-    pairs = pl.DataFrame({"query": [1, 2], "passage": [2, 0]}, schema=PAIRS)
-    left = sorted(set(EDGES) - {(1, 2), (3, 2)})
-    assert edges_into(DATA.neighbourhood(config(), without=pairs)) == left
-
-
-def test_self_loops_only() -> None:
-    assert edges_into(DATA.neighbourhood(config(graph="self_loops"))) == []
+def test_some_pairs_are_left_out() -> None:
+    pairs = pl.DataFrame({"query": [1, 2, 3], "passage": [2, 0, 1]}, schema=PAIRS)  # the last is no edge
+    near = DATA.neighbourhood(config(sums=True), without=pairs)
+    assert edges_into(near) == sorted(set(EDGES) - {(1, 2), (2, 0)})
+    assert len(near.around(np.arange(3)).label_query) == 0, "no sums of labels that training must not see"
 
 
 def test_all_labels_are_summed_up_but_those_of_masked_queries() -> None:
-    """Also those that are no edge of the graph; queries that are not nodes have none."""
-    data = replace(DATA, judged=pl.DataFrame({"query": [0, 0, 1, 2], "passage": [1, 2, 2, 0]}, schema=PAIRS))
+    """Also those that are no edge of the graph."""
+    data = replace(DATA, judged=pl.DataFrame({"query": [0, 0, 1], "passage": [1, 2, 2]}, schema=PAIRS))
     near, gnn = data.neighbourhood(config(sums=True)), QueryPassageGNN(config(sums=True))
     with torch.no_grad():
         gnn.W_l.copy_(torch.eye(4))
@@ -88,8 +76,6 @@ def test_all_labels_are_summed_up_but_those_of_masked_queries() -> None:
         sums = {p: h_q[queries].sum(dim=0) / len(queries) ** 0.5 for p, queries in expected.items()}
         added = torch.stack([sums.get(row, torch.zeros(4)) for row in range(3)])
         torch.testing.assert_close(summed - plain, added, rtol=0, atol=1e-6)
-    assert len(data.neighbourhood(config(sums=True), labelled_edges=False).around(passages).label_query) == 0
-    assert len(data.neighbourhood(config(sums=True, graph="self_loops")).around(passages).label_query) == 0
 
 
 def test_queries_are_informed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,6 @@ PAPER = GNNConfig(
     heads=HEADS,
     gate="learned",
     edge_features="cross_encoder",
-    graph="full",
     labelled=False,
     similarity="dot",
 )
@@ -42,8 +41,6 @@ CONFIGS = {
     "one_layer": replace(PAPER, layers=1),
     "one_layer_product": replace(PAPER, layers=1, edge_features="product"),
     "constant_gate": replace(PAPER, gate=0.2),
-    "self_loops": replace(PAPER, graph="self_loops"),
-    "labelled_self_loops": replace(PAPER, graph="self_loops", labelled=True),
     "cosine": replace(PAPER, similarity="cosine"),
     "labelled": replace(PAPER, labelled=True),
     "labelled_constant_gate": replace(PAPER, labelled=True, gate=0.2),

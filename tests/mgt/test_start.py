@@ -20,7 +20,6 @@ def network(layers: int = 2, *, sums: bool = False) -> QueryPassageGNN:
         heads=2,
         gate="learned",
         edge_features="none",
-        graph="full",
         labelled=True,
         sums=sums,
         similarity="cosine",

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
-from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph
 from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule
@@ -47,16 +46,12 @@ from ..texts import text, write_queries
 from ..training.conftest import tiny_encoder
 
 N, M, K, D_E = 8, 12, 3, 5
-# Of the nodes that are no training queries, the passage that each was generated from; -1: an unlabelled query.
-SOURCES = {
-    "training": [],
-    "both": [0, 5, 11, 3],
-    "generated": [4, 0, 11, 8, 1],
-    "unlabelled": [-1, -1, -1],
-    "all": [-1, -1, 11, 3],
-    "default": [-1, -1, 11, 3],
-    "paper": [],
-}
+UNLABELLED = {
+    "training": 0,
+    "unlabelled": 3,
+    "default": 2,
+    "paper": 0,
+}  # queries of the graph besides the training ones
 CONFIGS: dict[str, dict[str, Any]] = {
     "default": {"labelled": True, "sums": True},
     "paper": {"edge_features": "cross_encoder", "edge_dimension": D_E, "similarity": "dot"},
@@ -70,10 +65,9 @@ class World:
     def __init__(self, model: Path, texts: Texts, node_texts: Texts, examples: Examples, kind: str) -> None:
         self.encoder, queries = tiny_encoder(model).float(), texts.query_tokens
         self.texts, self.node_texts, self.examples = texts, node_texts, examples
-        self.nodes = Nodes(training=0 if kind == "generated" else N, sources=np.array(SOURCES[kind], dtype=np.int32))
-        n = len(self.nodes)
+        n = N + UNLABELLED[kind]
         passages = (np.arange(n)[:, None] + np.array([11, 1, 9])) % M  # among them one that each query is labelled with
-        graph = Graph(passages=passages, score=np.cos(np.arange(n * K)), n_passages=M)
+        graph = Graph(passages=passages, score=np.cos(np.arange(n * K)), n_passages=M, training=N)
         d = self.encoder.dimension
         self.cached = np.sin(np.arange(M * d, dtype=np.float32) * 0.7).reshape(M, d) / 4
         self.given = Given(
@@ -108,21 +102,19 @@ class World:
             heads=2,
             gate="learned",
             edge_features="product",
-            graph="full",
             labelled=False,
             similarity="cosine",
         ).model_copy(update=CONFIGS.get(kind, {}))
         self.most = 2 if kind == "paper" else None
         self.data = GraphData(
             graph=graph,
-            nodes=self.nodes,
             judged=examples.known_pairs().filter(pl.col("passage") != 11),  # of query 2 it is known, but not labelled
             cached=self.cached,
             features=features if kind == "paper" else None,
         )
         self.near, self.fewer = (
-            self.data.neighbourhood(config, labelled_edges=labelled, max_neighbours=self.most)
-            for labelled in (True, False)
+            self.data.neighbourhood(config, without=without, max_neighbours=self.most)
+            for without in (None, self.data.judged)
         )
         self.gnn = QueryPassageGNN(config)
         generator = torch.Generator().manual_seed(5)
@@ -136,7 +128,6 @@ class World:
             negatives=1,
             seed=1,
             dev=DevSample(np.array([1, 4, 6]), np.arange(M), relevant),
-            nodes=self.nodes,
         )
 
     def embeddings(self) -> tuple[Tensor, Tensor]:
@@ -146,25 +137,21 @@ class World:
         )
 
     def node_embeddings(self) -> Tensor:
-        return self.encoder.encode_queries(self.node_texts.queries(np.arange(len(self.nodes))))
+        return self.encoder.encode_queries(self.node_texts.queries(np.arange(self.data.graph.n)))
 
     def masked(self, number: int) -> list[int]:
-        """Nodes that must be out of the graph in a step, query by query."""
-        fold = self.examples.queries[self.supervision.schedule[number].fold].tolist()
-        relevant = {key % M for key in self.examples.known.tolist() if key // M in fold}
-        generated = [self.nodes.training + i for i, p in enumerate(self.nodes.sources.tolist()) if p in relevant]
-        return [q for q in fold if self.nodes.training] + generated
+        """Queries that must be out of the graph in a step."""
+        return list(self.examples.queries[self.supervision.schedule[number].fold].tolist())
 
     def informed(self, h_q: Tensor, h_p: Tensor, masked: list[int], *, labels: bool = True) -> Tensor:
         """h'_p of the whole corpus from nodes h_q, the masked ones cut out of the graph before anything is computed.
 
         Args:
-            labels: False drops labelled edges, those of generated queries too, and sums.
+            labels: False drops labelled edges, and sums.
         """
-        graph, n = self.data.graph, self.nodes.training
-        judged = [(q, p) for q, p in self.data.judged.rows() if q < n]
-        dropped = [] if labels else [*judged, *((n + i, p) for i, p in enumerate(self.nodes.sources.tolist()))]
-        edges = [(q, p) for q in range(len(self.nodes)) for p in graph.passages[q].tolist()]
+        graph, judged = self.data.graph, self.data.judged.rows()
+        dropped = [] if labels else judged
+        edges = [(q, p) for q in range(graph.n) for p in graph.passages[q].tolist()]
         read = [[p for p in row if (q, p) not in dropped] for q, row in enumerate(graph.passages.tolist())]
         heard: list[list[int]] = [[] for _ in range(M)]
         for e in np.argsort(-graph.score).tolist():
@@ -186,7 +173,7 @@ class World:
         return float(reciprocal_ranks(h_q[dev.queries], passages, dev.relevant).mean())
 
 
-@pytest.fixture(params=SOURCES)
+@pytest.fixture(params=UNLABELLED)
 def world(
     tiny_model: Path,
     tables: Path,
@@ -196,8 +183,8 @@ def world(
     monkeypatch: pytest.MonkeyPatch,
 ) -> World:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)  # all is on CPU
-    own = [] if request.param == "generated" else [text(20 + i, 2 + i) for i in range(N)]
-    others = [text(40 + i, 3 + i) for i in range(len(SOURCES[request.param]))]
+    own = [text(20 + i, 2 + i) for i in range(N)]
+    others = [text(40 + i, 3 + i) for i in range(UNLABELLED[request.param])]
     write_queries(tables / "nodes.parquet", own + others)
     encoder = tiny_encoder(tiny_model)
     node_texts = Texts(encoder, open_tokens(tables / "nodes.parquet", encoder.tokenizer, tables), texts.passage_tokens)
@@ -317,7 +304,7 @@ def test_the_pool_of_a_step(world: World, monkeypatch: pytest.MonkeyPatch) -> No
         pool, certain = world.supervision.pool(number, world.data.graph), set[int]()
         for item in world.supervision.schedule[number].items:  # the queries are the examples, in order
             certain |= set(lists.values[lists.offsets[item] : lists.offsets[item + 1]].tolist())
-            certain |= set(passages[item].tolist() if world.nodes.training else [])
+            certain |= set(passages[item].tolist())
         alone = np.isin(pool.passages, sorted(certain))
         assert alone.sum() == len(certain) and not pool.stands_for[alone].any()
         assert np.exp(pool.stands_for).sum() == pytest.approx(M)
@@ -401,16 +388,13 @@ def test_another_graph_may_train_than_is_deployed(world: World) -> None:
 
 @pytest.mark.parametrize("world", ["default"], indirect=True)
 @pytest.mark.parametrize("masking", ["mgt", "drop_labelled"])
-@pytest.mark.parametrize("labelled_edges", [True, False])
-def test_the_graph_that_trains_and_the_one_that_is_deployed(world: World, masking: str, labelled_edges: bool) -> None:
+def test_the_graph_that_trains_and_the_one_that_is_deployed(world: World, masking: str) -> None:
     mgt = MGT.model_construct(masking=masking, max_neighbours=None)
-    graphs = open_graphs(world.data, world.gnn.config, world.examples, mgt, labelled_edges=labelled_edges)
+    graphs = open_graphs(world.data, world.gnn.config, world.examples, mgt)
     edges = {(q, p) for q, row in enumerate(world.data.graph.passages.tolist()) for p in row}
-    labelled = {*world.data.judged.rows(), (10, 11)}  # node 10 was generated from passage 11
-    trains = edges if masking == "mgt" else edges - labelled - {(2, 11)}
-    deployed = edges if labelled_edges else edges - labelled
-    assert trains != deployed or (masking == "mgt" and labelled_edges)
-    for near, expected in zip(graphs, (trains, deployed), strict=True):
+    trains = edges if masking == "mgt" else edges - {*world.data.judged.rows(), (2, 11)}
+    assert (trains == edges) == (masking == "mgt")
+    for near, expected in zip(graphs, (trains, edges), strict=True):
         around = near.around(np.arange(M))
         found = zip(around.queries[around.edge_query].tolist(), around.edge_passage.tolist(), strict=True)
         assert set(found) == expected and (len(around.label_query) > 0) == (expected == edges)
@@ -423,8 +407,7 @@ def test_every_query_trains_once_a_pass_and_never_informs_its_batch(world: World
         subgraph, position = subgraph_of(world.near, batch.passages, masked)
         assert sorted(masked.tolist()) == sorted(world.masked(number))
         assert not set(subgraph.queries) & set(world.masked(number))
-        if world.nodes.training:
-            assert set(batch.queries) <= set(masked)
+        assert set(batch.queries) <= set(masked)
         assert (subgraph.passages[position] == batch.passages).all()
         trained += batch.queries.tolist()
     assert sorted(trained) == list(range(N))

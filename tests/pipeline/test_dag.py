@@ -129,20 +129,6 @@ def test_examples_hold_every_labelled_passage_of_their_queries(project: Any, nam
     assert not negatives & (positives | labelled)
 
 
-def test_generated_queries_are_in_the_graph_that_asks_for_them(project: Any, params: dict[str, Any]) -> None:
-    data = project.folder / "data"
-    generated = params["build_graph"]["generated"]
-    graph = data / "graph" / "gnn_encoder_generated"
-    sources = pl.read_parquet(graph / "sources.parquet")["passage"]
-    edges = pl.read_parquet(graph / "edges.parquet")
-    assert len(sources) == generated and edges["query"].n_unique() == 60 + generated
-    queries = pl.read_parquet(graph / "queries.parquet")["qid"].to_list()
-    assert queries[:60] == pl.read_parquet(data / "prepared" / "queries" / "train.parquet")["qid"].to_list()
-    pids = pl.read_parquet(data / "prepared" / "passages.parquet")["pid"]
-    made_from = [qid.rpartition("-")[0] for qid in queries[60:]]
-    assert made_from == pids[sources].to_list()
-
-
 def test_search_prints_passages(project: Any) -> None:
     corpus = pl.read_parquet(project.folder / "data" / "prepared" / "passages.parquet")
     ran = project.fork(["-m", "gnn_encoder.cli", "search", "Which milk is halloumi made with?"])
@@ -274,7 +260,7 @@ def test_the_report_is_of_what_there_is(project: Any, copy_of: Callable[..., Any
     ran = copy.fork(["-m", "gnn_encoder.cli", "report"])
     assert ran.status == 0, ran.output
     page = (copy.folder / "report" / "index.html").read_text()
-    assert "all systems" in page and "GNN-encoder, generated queries too" in page
+    assert "all systems" in page and "M_de, distilled" in page
     assert "Pseudo-labels" not in page and "0.625" in page
 
 

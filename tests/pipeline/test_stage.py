@@ -265,9 +265,9 @@ def test_another_item_begins_anew(root: Path, begin: Begin) -> None:
 
 def test_a_parameter_that_is_not_declared_decides_nothing(begin: Begin) -> None:
     scratch = begin.interrupted("half", k=1)
-    heads = begin.params.mgt.model_copy(update={"heads": 1})
+    layers = begin.params.mgt.model_copy(update={"layers": 1})
     beta = begin.params.mgt.model_copy(update={"beta": 0.5})
-    others = [Begin(begin.params.model_copy(update={"mgt": mgt})).interrupted("half", k=1) for mgt in (heads, beta)]
+    others = [Begin(begin.params.model_copy(update={"mgt": mgt})).interrupted("half", k=1) for mgt in (layers, beta)]
     assert others[0] == scratch != others[1]
 
 

@@ -48,7 +48,6 @@ TARGETS = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("logit", p
 DEV_CANDIDATES = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("relevant", pa.bool_())])
 
 # Of each node of the graph after the training queries: the passage that it was generated from, -1 if it was not.
-SOURCES = pa.schema([("passage", pa.int32())])
 
 # How a trained GNN weighs the queries of a passage (`attention`: Eq. 4, mean over heads; query -1: the passage itself)
 # and how far the passage's gate opens (`gate`: Eq. 9, mean over columns; the same in all rows of a passage).

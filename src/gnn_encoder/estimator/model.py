@@ -28,7 +28,6 @@ from gnn_encoder.graph.labelled import labelled_first
 from gnn_encoder.graph.linking import Reach, link, nearest
 from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood, Subgraph
 from gnn_encoder.graph.network import CONFIG, WEIGHTS, QueryPassageGNN
-from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph, Labels
 from gnn_encoder.mgt.given import draw_dev
 from gnn_encoder.mgt.phases import new_gnn, open_graphs, supervise, train_on_embeddings
@@ -200,16 +199,15 @@ class GNNEncoder:
             told = "%d of %d dev queries have the vector of a training query: take others, or the dev scores flatter"
             log.warning(told, again, len(given.dev_queries))
         self.n_features_in_, self.queries_ = d, given.nodes
-        nodes = Nodes(training=given.training, sources=np.full(len(given.nodes) - given.training, -1, dtype=np.int32))
         with torch.random.fork_rng():
-            examples = self._link(given.passages, given.pairs)
+            examples = self._link(given.passages, given.pairs, given.training)
             features = None if edge_features is None else _embed_edges(self.graph_, edge_features)
-            data = GraphData(
-                graph=self.graph_, nodes=nodes, judged=given.pairs, cached=given.passages, features=features
+            data = GraphData(graph=self.graph_, judged=given.pairs, cached=given.passages, features=features)
+            self.gnn_ = new_gnn(
+                mgt, d, features, self.similarity, labelled=self.labelled, seed=self.seed, heads=self.heads
             )
-            self.gnn_ = new_gnn(mgt, d, features, self.similarity, labelled=self.labelled, seed=self.seed)
-            graphs = open_graphs(data, self.gnn_.config, examples, mgt, labelled_edges=True)
-            self._train(given, mgt, graphs, examples, nodes)
+            graphs = open_graphs(data, self.gnn_.config, examples, mgt)
+            self._train(given, mgt, graphs, examples)
         judged = graphs[1].labelled
         self.labelled_ = np.zeros(len(self.graph_.score), dtype=bool) if judged is None else judged
         self._known = Known.of(given.passages)
@@ -312,7 +310,7 @@ class GNNEncoder:
             {name: given[name] for name in of.model_fields if name in given} for of in (Own, MGT, Alone)
         )
         kind = "cross_encoder" if own_features else self.edge_features
-        fixed = {"masking": "mgt", "graph": "full", "edge_features": kind, "targets": "labels", "teacher_weight": 1.0}
+        fixed = {"masking": "mgt", "edge_features": kind}
         try:
             Own.model_validate(own)
             return MGT.model_validate(shared | fixed | {"alone": alone, "joint": NO_PHASE_TWO})
@@ -320,19 +318,17 @@ class GNNEncoder:
             told = described(error)
             raise UserError(told.replace("alone.", "")) from error
 
-    def _link(self, passages: NDArray[Any], pairs: pl.DataFrame) -> Examples:
+    def _link(self, passages: NDArray[Any], pairs: pl.DataFrame, training: int) -> Examples:
         """Make the graph (section 3.2). Hard negatives are what a query retrieves and is not labelled with."""
         found, scores = array_top_k(passages, self.queries_, self.k)
         flat = {"query": np.repeat(np.arange(len(found)), self.k), "passage": found.reshape(-1)}
         candidates = pl.DataFrame(flat, schema_overrides=pairs.schema)
         if self.labelled:
             found, scores = labelled_first(found, scores, pairs, self.queries_, passages)
-        self.graph_ = Graph(passages=found, score=scores, n_passages=len(passages))
+        self.graph_ = Graph(passages=found, score=scores, n_passages=len(passages), training=training)
         return to_examples(examples_from_candidates(pairs, candidates), len(passages))
 
-    def _train(
-        self, given: Inputs, mgt: MGT, graphs: tuple[Neighbourhood, Neighbourhood], examples: Examples, nodes: Nodes
-    ) -> None:
+    def _train(self, given: Inputs, mgt: MGT, graphs: tuple[Neighbourhood, Neighbourhood], examples: Examples) -> None:
         """Phase one of Masked Graph Training (section 3.4)."""
         sample = draw_dev(
             given.dev_pairs,
@@ -348,7 +344,7 @@ class GNNEncoder:
             self.history_: History = train_on_embeddings(
                 self.gnn_,
                 graphs,
-                supervise(examples, sample, nodes, mgt, mgt.alone, self.seed),
+                supervise(examples, sample, mgt, mgt.alone, self.seed),
                 queries=h_q[: given.training],
                 node_queries=h_q,
                 dev_queries=torch.from_numpy(given.dev_queries[sample.queries]),

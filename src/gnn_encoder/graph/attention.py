@@ -79,10 +79,6 @@ class GraphAttention(nn.Module):
         )
         return u_t, u_s, rest[0] if rest else None
 
-    def alone(self, target: Tensor) -> Tensor:
-        """Eq. 3-5 for nodes without edges: each attends to itself alone, with weight 1. *Shape:* (n, d) -> (n, d)."""
-        return target @ self.W_s.T
-
     def dense(
         self,
         target: Tensor,
@@ -155,7 +151,7 @@ class GraphAttention(nn.Module):
         *Shape:* (n, d).
         """
         if len(edge_source) == 0:
-            return self.alone(target)
+            return target @ self.W_s.T  # each attends to itself alone, with weight 1
         if len(edge_source) < len(sources):  # compute nothing for sources that no edge reads
             used, edge_source = torch.unique(edge_source, return_inverse=True)
             sources = sources.index_select(0, used)

@@ -13,7 +13,6 @@ from gnn_encoder.base.judgements import pair_keys
 from gnn_encoder.base.matrix import Rows, gather
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
-from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.segment import segment_weighted_sum
 from gnn_encoder.graph.structure import Graph, Labels
 from gnn_encoder.text.device import device
@@ -44,54 +43,38 @@ class GraphData:
     """The graph that was built, and what the layers read with it.
 
     Attributes:
-        nodes: which queries are nodes.
         judged: relevant pairs of the training queries, columns query, passage.
         cached: M_de's passage embeddings, which Eq. 6 always reads. *Shape:* (m, d).
         features: the cross-encoder's edge features; None if the network reads none of them.
     """
 
     graph: Graph
-    nodes: Nodes
     judged: pl.DataFrame
     cached: NDArray[Any]
     features: EdgeFeatures | None
 
     def neighbourhood(
-        self,
-        config: GNNConfig,
-        *,
-        labelled_edges: bool = True,
-        without: pl.DataFrame | None = None,
-        max_neighbours: int | None = None,
+        self, config: GNNConfig, *, without: pl.DataFrame | None = None, max_neighbours: int | None = None
     ) -> "Neighbourhood":
-        """The graph as a network reads it. Its configuration decides which edges there are and whether they have types.
-
-        Nobody has asked a generated query, so that its passage is not labelled by it: else every passage would be, and
-        the type would say nothing.
+        """The graph as a network reads it. Its configuration says whether labels have types, or are summed up.
 
         Args:
-            labelled_edges: False drops every edge between a query and a passage that it is labelled with, and between
-                a generated query and the passage that it was generated from.
-            without: further edges that are dropped, columns query (row of the training queries), passage.
+            without: edges that are dropped, columns query, passage; with them the sums. None: all stay.
             max_neighbours: as in `Neighbourhood`.
         """
-        judged = self.judged.filter(pl.col("query") < self.nodes.training)
-        dropped = [pairs for pairs in (None if labelled_edges else judged, without) if pairs is not None]
-        left_out = [self._edges_of(self.nodes.labelled_pairs(pairs)) for pairs in dropped]
         return Neighbourhood(
             self.graph,
             self.cached,
             self.features,
-            keep_edge=~np.logical_or.reduce(left_out) if left_out else None,
+            keep_edge=None if without is None else ~self._edges_of(without),
             max_neighbours=max_neighbours,
-            self_loops_only=config.graph == "self_loops",
-            labelled=self._edges_of(judged) if config.labelled else None,
-            labels=Labels(judged, self.graph.m) if config.sums and labelled_edges else None,
+            labelled=self._edges_of(self.judged) if config.labelled else None,
+            labels=Labels(self.judged, self.graph.m) if config.sums and without is None else None,
             device=device(),
         )
 
     def _edges_of(self, pairs: pl.DataFrame) -> NDArray[np.bool_]:
-        """Which edges are such pairs of a node and a passage. *Shape:* (edges,)."""
+        """Which edges are such pairs of a query and a passage. *Shape:* (edges,)."""
         return self.graph.labelled_edges(pair_keys(pairs, self.graph.m))
 
 
@@ -103,7 +86,6 @@ class Neighbourhood:
         features: the cross-encoder's edge features; None if the network reads none of them.
         keep_edge: False for edges that both layers leave out; None: they leave out none. *Shape:* (n * k,).
         max_neighbours: in layer 2, the most queries per passage, those of the highest scores first; None: all.
-        self_loops_only: in layer 2, no passage has a query.
         labelled: True for edges of queries that are labelled with the passage; None: the network does not tell them
             from others. *Shape:* (n * k,).
         labels: the queries that are labelled with each passage, whether it is among their k or not; None: the network
@@ -119,7 +101,6 @@ class Neighbourhood:
         *,
         keep_edge: NDArray[np.bool_] | None = None,
         max_neighbours: int | None = None,
-        self_loops_only: bool = False,
         labelled: NDArray[np.bool_] | None = None,
         labels: Labels | None = None,
         device: torch.device,
@@ -127,7 +108,6 @@ class Neighbourhood:
         self.graph, self.cached, self.features, self.device = graph, cached, features, device
         self.labelled, self.max_neighbours = labelled, max_neighbours
         self._keep_edge, self.labels = keep_edge, labels
-        self._nobody = np.zeros(graph.n, dtype=bool) if self_loops_only else None
 
     def around(self, passages: Rows, propagation: NDArray[np.bool_] | None = None) -> Subgraph:
         """The subgraph of `passages`: their queries and edges.
@@ -135,9 +115,8 @@ class Neighbourhood:
         Args:
             propagation: True for queries that are in the graph, False for masked ones; None: all are. *Shape:* (n,).
         """
-        keep = propagation if self._nobody is None else self._nobody
-        edges, target = self.graph.passage_edges(passages, keep, self._keep_edge, self.max_neighbours)
-        asking, asked = (NOBODY, NOBODY) if self.labels is None else self.labels.of_passages(passages, keep)
+        edges, target = self.graph.passage_edges(passages, propagation, self._keep_edge, self.max_neighbours)
+        asking, asked = (NOBODY, NOBODY) if self.labels is None else self.labels.of_passages(passages, propagation)
         queries, place = np.unique(np.concatenate([edges // self.graph.k, asking]), return_inverse=True)
         return Subgraph(passages, queries, edges, place[: len(edges)], target, place[len(edges) :], asked)
 

@@ -36,7 +36,6 @@ class GNNConfig(Section):
         heads: a divisor of d.
         gate: "learned" (Eq. 9), or a constant that takes the place of f_p.
         edge_features: "cross_encoder" (the paper's), "product" (h_q * h_p, elementwise) or "none".
-        graph: "full", or "self_loops" for a graph without edges between queries and passages.
         labelled: whether the second layer tells labelled edges from others (not in the paper): Eq. 3 adds b_l to their
             logits, Eq. 9 adds w_l to the gate of passages that have one.
         sums: whether a passage's labelled queries are also summed up (not in the paper): see `QueryPassageGNN`.
@@ -50,7 +49,6 @@ class GNNConfig(Section):
     heads: Count
     gate: Gate
     edge_features: Literal["cross_encoder", "product", "none"]
-    graph: Literal["full", "self_loops"]
     labelled: bool
     sums: bool = False
     similarity: Literal["dot", "cosine"]
@@ -161,12 +159,9 @@ class QueryPassageGNN(nn.Module):
         """
         if self.config.layers == 1:
             return h_q
-        if self.config.graph == "self_loops":
-            gathered = self.query_attention.alone(h_q)
-        else:
-            features, loops = self._given(edge_features, loop_features)
-            product = self.config.edge_features == "product"
-            gathered = self.query_attention.dense(h_q, neighbours, features, loops, keep, product=product)
+        features, loops = self._given(edge_features, loop_features)
+        product = self.config.edge_features == "product"
+        gathered = self.query_attention.dense(h_q, neighbours, features, loops, keep, product=product)
         combined: Tensor = self.combine(torch.cat([gathered, h_q], dim=1))
         return combined
 
@@ -208,12 +203,9 @@ class QueryPassageGNN(nn.Module):
 
         *Shape:* (n, d).
         """
-        if self.config.graph == "self_loops":
-            gathered, labelled = self.passage_attention.alone(h_p), None
-        else:
-            features = self._passage_features(h_p, edge_query, edge_passage, edge_features, loop_features, h_q)
-            edges = (h_p, h_q_prime, edge_query, edge_passage)
-            gathered = self.passage_attention.ragged(*edges, *features, labelled)
+        features = self._passage_features(h_p, edge_query, edge_passage, edge_features, loop_features, h_q)
+        edges = (h_p, h_q_prime, edge_query, edge_passage)
+        gathered = self.passage_attention.ragged(*edges, *features, labelled)
         informed = self._filter(gathered, h_p, _have_label(len(h_p), edge_passage, labelled)) * gathered
         informed = informed + self._own(h_p, sums)
         of_length_1 = self.config.similarity == "cosine" and self.config.unit_length

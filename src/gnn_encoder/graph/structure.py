@@ -20,6 +20,8 @@ class Graph:
         passages: *Shape:* (n, k), each one below `n_passages`.
         score: *Shape:* (n * k,) or (n, k).
         n_passages: m.
+        training: how many of the queries, the first ones, are the training queries; None: all. The others have no
+            labels: they inform the passages that they retrieve, and no training step asks them.
 
     Attributes:
         passages: each query's passages; with `build_graph.labelled` its labelled ones, best first, then the others.
@@ -30,11 +32,13 @@ class Graph:
             number. *Shape:* (n * k,) int32, or int64 if there are 2^31 edges or more.
     """
 
-    def __init__(self, *, passages: Rows, score: NDArray[np.floating[Any]], n_passages: int) -> None:
+    def __init__(
+        self, *, passages: Rows, score: NDArray[np.floating[Any]], n_passages: int, training: int | None = None
+    ) -> None:
         self.passages = np.ascontiguousarray(passages, dtype=np.int32)
         self.score = np.ascontiguousarray(score, dtype=np.float32).reshape(-1)
         self.n, self.k = self.passages.shape
-        self.m = n_passages
+        self.m, self.training = n_passages, self.n if training is None else training
         flat = self.passages.reshape(-1)
         if len(self.score) != len(flat):
             raise ValueError(f"score has {len(self.score)} numbers: must have one for each of the {len(flat)} edges")
@@ -47,13 +51,16 @@ class Graph:
         self.edges = order.astype(np.int32 if len(order) < 2**31 else np.int64)
 
     @classmethod
-    def from_edges(cls, columns: dict[str, NDArray[Any]], n_queries: int, n_passages: int) -> Self:
+    def from_edges(
+        cls, columns: dict[str, NDArray[Any]], n_queries: int, n_passages: int, training: int | None = None
+    ) -> Self:
         """Make the graph of an edges table.
 
         Args:
             columns: `query`, `passage`, `rank`, `score`, sorted by query, then rank.
             n_queries: n.
             n_passages: m.
+            training: as in the constructor.
         """
         query, passage, rank, score = (columns[name] for name in ("query", "passage", "rank", "score"))
         k = len(query) // n_queries if n_queries else 0
@@ -77,7 +84,7 @@ class Graph:
         # Among a query's passages, sorted, equal ones stand side by side.
         twins = np.diff(np.sort(passage.reshape(n_queries, k), axis=1), axis=1) == 0
         _check(~np.any(twins, axis=1).repeat(k), "query", query, "has a passage twice")
-        return cls(passages=passage.reshape(n_queries, k), score=score, n_passages=n_passages)
+        return cls(passages=passage.reshape(n_queries, k), score=score, n_passages=n_passages, training=training)
 
     def passage_edges(
         self,

@@ -99,8 +99,7 @@ class GraphJoiner:
             cached: E_P of the passages by M_de. *Shape:* (b, d).
 
         Returns:
-            Columns query, passage, score, labelled: whether a training query is labelled with the passage. A graph of
-            self-loops has no edges.
+            Columns query, passage, score, labelled: whether a training query is labelled with the passage.
         """
         edges, at = self._graph.passage_edges(built["row"].to_numpy())
         before = np.stack([edges // self._graph.k, built["place"].to_numpy()[at]], axis=1)
@@ -108,11 +107,7 @@ class GraphJoiner:
         labels = labels.select(pl.col("query").cast(pl.Int64), passage="place")
         found = link(self._queries["m_de"], self._reach, cached, labelled=labels.to_numpy(), before=before)
         found = found.join(labels.with_columns(known=True), on=["query", "passage"], how="left", maintain_order="left")
-        found = found.with_columns(labelled=pl.col("known").fill_null(False) & (pl.col("query") < self._training))
-        if not self._params.encode_corpus.labelled_edges:
-            found = found.filter(pl.col("known").is_null())
-        if self._gnn.config.graph == "self_loops":
-            found = found.clear()
+        found = found.with_columns(labelled=pl.col("known").fill_null(False))
         return nearest(found, self._params.mgt.max_neighbours).drop("known")
 
     def _sums(self, built: pl.DataFrame, n: int) -> tuple[Tensor, Tensor] | None:
@@ -137,12 +132,9 @@ class GraphJoiner:
 
     def _open_graph(self) -> None:
         """Its edges and labels, and what a passage must score to enter a query's k passages."""
-        graph, nodes = self._source.open(), self._source.nodes()
-        pairs = relevant_pairs(*project.tables("train"))
-        self._graph, self._training = graph, nodes.training
-        self._labels = nodes.labelled_pairs(pairs)
-        asked = Labels(pairs.filter(pl.col("query") < nodes.training), graph.m)
-        self._summed = asked if self._gnn.config.sums and self._params.encode_corpus.labelled_edges else None
+        graph, self._labels = self._source.open(), relevant_pairs(*project.tables("train"))
+        self._graph = graph
+        self._summed = Labels(self._labels, graph.m) if self._gnn.config.sums else None
         labels_first = self._params.build_graph.labelled
         self._reach = Reach.of(graph, graph.labelled_edges(pair_keys(self._labels, graph.m)) if labels_first else None)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,17 +73,6 @@ class Given:
             answered=self.answered,
             own=self.dev_own,
         )
-
-
-def learned(examples: Examples, counts: pl.DataFrame, targets: Path, mgt: MGT) -> Examples:
-    """What both learn from: examples weighed by their counts, and with the teacher's targets if `mgt` asks for them.
-
-    Args:
-        counts: columns query, passage, count.
-        targets: a TARGETS table.
-    """
-    weighed = examples.weighed(counts)
-    return weighed.taught(targets, mgt.teacher_weight) if mgt.targets == "teacher" else weighed
 
 
 def draw_dev(

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
 from torch import Tensor
 
 from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
-from gnn_encoder.graph.nodes import NO_NODES, Nodes
 from gnn_encoder.mgt.given import Given
 from gnn_encoder.mgt.masking import MaskedSchedule
 from gnn_encoder.mgt.start import choose_start, closed_form
@@ -25,13 +25,14 @@ from gnn_encoder.training.examples import Examples
 from gnn_encoder.training.loop import History, Settings, Task, fit, parameter_group
 
 log = logging.getLogger(__name__)
+HEADS = 4  # of the attention; the paper does not say how many
 CACHED_PASSAGES = 50_000  # a corpus of at most so many is ranked whole by phase one, which need not encode it
 CACHED_QUERIES = 2_000  # dev queries that rank it
 SCALE_RATE = 10.0  # of the learning rate of the scores' factor, in the GNN's
 
 
 def train_gnn_encoder(
-    given: Given, data: GraphData, nodes: TextTokens, folder: Path, *, labelled: bool, labelled_edges: bool
+    given: Given, data: GraphData, nodes: TextTokens, folder: Path, *, labelled: bool
 ) -> tuple[QueryPassageGNN, History]:
     """Phase one, then phase two from the best weights of phase one; both change the encoder and the GNN.
 
@@ -41,20 +42,19 @@ def train_gnn_encoder(
         nodes: texts of the queries that are nodes.
         folder: where both phases keep what a killed run resumes from.
         labelled: whether the network tells labelled edges from others (`build_graph.labelled`).
-        labelled_edges: whether labelled edges inform the corpus (`encode_corpus.labelled_edges`).
     """
     mgt, encoder, seed = given.mgt, given.encoder, given.seed
     gnn = new_gnn(mgt, encoder.dimension, data.features, encoder.settings.similarity, labelled=labelled, seed=seed)
-    graphs = open_graphs(data, gnn.config, given.examples, mgt, labelled_edges=labelled_edges)
+    graphs = open_graphs(data, gnn.config, given.examples, mgt)
     of_corpus = mgt.joint.softmax == "corpus"
     # Phase one reads passages from the cache, so that more queries rank a corpus that phase two would have to encode.
     one = given.sample(whole=CACHED_PASSAGES, queries=CACHED_QUERIES)
     two = one if of_corpus else given.sample(whole=WHOLE, queries=given.dev.queries)
-    alone = supervise(given.examples, one, data.nodes, mgt, mgt.alone, seed)
-    joint = supervise(given.examples, two, data.nodes, mgt, mgt.joint, seed, after=mgt.alone.epochs)
+    alone = supervise(given.examples, one, mgt, mgt.alone, seed)
+    joint = supervise(given.examples, two, mgt, mgt.joint, seed, after=mgt.alone.epochs)
     history: History = []
     if len(alone) or (len(joint) and of_corpus):
-        cached = _embedded(given, nodes, alone)
+        cached = _embedded(given, nodes, alone, data.graph.training)
         history = train_on_embeddings(gnn, graphs, alone, *cached, scale=encoder.scale, mgt=mgt, folder=folder / "gnn")
     if len(joint):
         learning = gnn, graphs, joint
@@ -64,23 +64,22 @@ def train_gnn_encoder(
 
 
 def open_graphs(
-    data: GraphData, config: GNNConfig, examples: Examples, mgt: MGT, *, labelled_edges: bool
+    data: GraphData, config: GNNConfig, examples: Examples, mgt: MGT
 ) -> tuple[Neighbourhood, Neighbourhood]:
-    """The graph that trains a network, and the one that will inform the corpus, with labelled edges or without."""
-    masked = mgt.masking == "mgt"
-    without = None if masked else examples.known_pairs()
-    most = mgt.max_neighbours
-    near = data.neighbourhood(config, labelled_edges=masked, without=without, max_neighbours=most)
-    if masked and labelled_edges:
-        return near, near
-    return near, data.neighbourhood(config, labelled_edges=labelled_edges, max_neighbours=most)
+    """The graph that trains a network, with the edges to positives or without, and the one that informs the corpus."""
+    whole = data.neighbourhood(config, max_neighbours=mgt.max_neighbours)
+    if mgt.masking == "mgt":
+        return whole, whole
+    positives = pl.concat([data.judged, examples.known_pairs()])
+    return data.neighbourhood(config, without=positives, max_neighbours=mgt.max_neighbours), whole
 
 
-def _embedded(given: Given, nodes: TextTokens, supervision: Supervision) -> tuple[Tensor, Tensor, Tensor]:
+def _embedded(
+    given: Given, nodes: TextTokens, supervision: Supervision, training: int
+) -> tuple[Tensor, Tensor, Tensor]:
     """E_Q by M_de of the training queries, of the nodes, and of the sampled dev queries."""
-    of_nodes, training = torch.from_numpy(given.embed(nodes)), supervision.nodes.training
-    queries = of_nodes[:training] if training else torch.from_numpy(given.embed(given.queries))
-    return queries, of_nodes, torch.from_numpy(given.embed(given.dev_queries, supervision.dev.queries))
+    of_nodes = torch.from_numpy(given.embed(nodes))
+    return of_nodes[:training], of_nodes, torch.from_numpy(given.embed(given.dev_queries, supervision.dev.queries))
 
 
 def train_on_embeddings(
@@ -148,7 +147,7 @@ def train_control(given: Given, section: TrainNoGNN, folder: Path, *, title: str
     """
     mgt, encoder = given.mgt, given.encoder
     dev = given.sample(whole=WHOLE, queries=given.dev.queries)
-    supervision = supervise(given.examples, dev, NO_NODES, mgt, section, given.seed, masked=False)
+    supervision = supervise(given.examples, dev, mgt, section, given.seed, masked=False)
     encoder.freeze_lower(given.frozen_layers)
     task = NoGNNTask(given, supervision)
     groups = [parameter_group(encoder, section.learning_rate)]
@@ -156,7 +155,14 @@ def train_control(given: Given, section: TrainNoGNN, folder: Path, *, title: str
 
 
 def new_gnn(
-    mgt: MGT, dimension: int, features: EdgeFeatures | None, similarity: str, *, labelled: bool, seed: int
+    mgt: MGT,
+    dimension: int,
+    features: EdgeFeatures | None,
+    similarity: str,
+    *,
+    labelled: bool,
+    seed: int,
+    heads: int = HEADS,
 ) -> QueryPassageGNN:
     """An untrained network, which starts near the identity.
 
@@ -171,10 +177,9 @@ def new_gnn(
         dimension=dimension,
         edge_dimension=dimension if features is None else features.dimension,
         layers=mgt.layers,
-        heads=mgt.heads,
+        heads=heads,
         gate=mgt.gate,
         edge_features=mgt.edge_features,
-        graph=mgt.graph,
         labelled=labelled,
         sums=mgt.sums,
         similarity=similarity,
@@ -185,7 +190,6 @@ def new_gnn(
 def supervise(
     examples: Examples,
     dev: DevSample,
-    nodes: Nodes,
     mgt: MGT,
     phase: Passes,
     seed: int,
@@ -205,7 +209,7 @@ def supervise(
     )
     if len(schedule):
         local_share(schedule[0].items)  # too many processes are told before the training
-    return Supervision(examples=examples, schedule=schedule, negatives=mgt.negatives, seed=seed, dev=dev, nodes=nodes)
+    return Supervision(examples=examples, schedule=schedule, negatives=mgt.negatives, seed=seed, dev=dev)
 
 
 def _settings(name: str, title: str, phase: Passes, seed: int) -> Settings:

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.graph.network import QueryPassageGNN
-from gnn_encoder.graph.nodes import Nodes
 from gnn_encoder.graph.structure import Graph
 from gnn_encoder.mgt.corpus_softmax import SAMPLE, WHOLE, Pool, corpus_loss, positives_of
 from gnn_encoder.mgt.given import Given
@@ -51,7 +50,6 @@ class Supervision:
     negatives: int
     seed: int
     dev: DevSample
-    nodes: Nodes  # of the graph; the control has none
 
     def __len__(self) -> int:
         return len(self.schedule)
@@ -62,16 +60,15 @@ class Supervision:
         return draw_batch(self.examples, items, self.negatives, self._generator(number)), masked
 
     def items(self, number: int) -> tuple[Rows, Rows]:
-        """The items of step `number`, and the masked nodes."""
+        """The items of step `number`, and the masked nodes: the training queries of its fold."""
         step = self.schedule[number]
-        fold = self.examples.queries[step.fold]
-        return step.items, self.nodes.masked(fold, self.examples.relevant(fold))
+        return step.items, self.examples.queries[step.fold]
 
     def pool(self, number: int, graph: Graph) -> Pool:
         """The passages that step `number` scores."""
         items = self.schedule[number].items
-        queries, (_, positives, _) = self.examples.queries[items], positives_of(self.examples, items)
-        retrieved = graph.passages[queries[queries < self.nodes.training]]
+        _, positives, _ = positives_of(self.examples, items)
+        retrieved = graph.passages[self.examples.queries[items]]
         certain = np.concatenate([positives, retrieved.reshape(-1)])
         return Pool.draw(graph.m, certain, WHOLE, SAMPLE, self._generator(number))
 

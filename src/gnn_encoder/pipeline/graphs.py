@@ -9,13 +9,12 @@ from gnn_encoder.base.judgements import Identical, pair_counts, relevant_pairs
 from gnn_encoder.base.matrix import check_shape, open_matrix
 from gnn_encoder.base.tables import count_rows, read_candidates
 from gnn_encoder.graph.corpus import CorpusGNN
-from gnn_encoder.graph.edges import Embedded
 from gnn_encoder.graph.features import EdgeFeatures, open_features
 from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
-from gnn_encoder.graph.nodes import NODES, Nodes, read_nodes
+from gnn_encoder.graph.nodes import NODES
 from gnn_encoder.graph.structure import Graph
-from gnn_encoder.mgt.given import Given, learned
+from gnn_encoder.mgt.given import Given
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import embed_rows, load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
@@ -50,29 +49,21 @@ class GraphArtifacts:
         """Table of the edges."""
         return project.graph(self.name) / "edges.parquet"
 
-    def nodes(self) -> Nodes:
-        """Which nodes are training queries, and which passages the generated ones come from."""
-        return read_nodes(project.graph(self.name))
-
     def open(self) -> Graph:
         """The graph in memory."""
         edges = read_candidates(self.edges)
-        return Graph.from_edges(edges, count_rows(self.queries), count_rows(project.PASSAGES))
+        counts = (count_rows(table) for table in (self.queries, project.PASSAGES, project.queries("train")))
+        return Graph.from_edges(edges, *counts)
 
     def open_features(self) -> EdgeFeatures:
         """M_ce's features of the edges."""
         counts = (count_rows(table) for table in (self.edges, self.queries, project.PASSAGES))
         return open_features(project.edge_features(self.name), *counts)
 
-    def embedded(self) -> Embedded:
-        """The graph with the features that its edges have already."""
-        return Embedded(graph=self.open(), nodes=self.nodes(), features=self.open_features())
-
     def data(self, edge_features: str) -> GraphData:
         """The graph with what the layers read; `edge_features` is that of section `mgt`."""
         return GraphData(
             graph=self.open(),
-            nodes=self.nodes(),
             judged=relevant_pairs(*project.tables("train")),
             cached=open_matrix(project.embeddings(self.base)),
             features=self.open_features() if edge_features == "cross_encoder" else None,
@@ -89,7 +80,7 @@ def open_given(base: str, params: Params) -> Given:
     hits = partial(answered, queries=dev, passages=project.PASSAGES, kind=params.evaluate.answers)
     return Given(
         encoder=encoder,
-        examples=learned(examples, counts, project.TARGETS, mgt),
+        examples=examples.weighed(counts),
         queries=open_queries(project.queries("train"), encoder),
         passages=open_passages(encoder),
         cached=open_matrix(project.embeddings(base)),
@@ -137,6 +128,4 @@ def open_informer(source: GraphArtifacts, model: Path, encoder: DualEncoder, par
 
 def deployed_neighbourhood(source: GraphArtifacts, config: GNNConfig, params: Params) -> Neighbourhood:
     """The graph that informs the corpus, as a trained network of this `config` reads it."""
-    labelled_edges, most = params.encode_corpus.labelled_edges, params.mgt.max_neighbours
-    data = source.data(config.edge_features)
-    return data.neighbourhood(config, labelled_edges=labelled_edges, max_neighbours=most)
+    return source.data(config.edge_features).neighbourhood(config, max_neighbours=params.mgt.max_neighbours)

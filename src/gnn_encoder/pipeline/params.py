@@ -261,15 +261,8 @@ class BuildGraph(Section):
     unlabelled: (
         Annotated[int, Field(ge=0)] | None
     )  # how many queries without labels, at random, become nodes; null: all
-    generated: Count | None  # how many generated queries, drawn at random, become nodes, if any do; null: all
     k: Depth  # passages a query
     labelled: bool  # a training query's labelled passages are among its k, first; attention tells their edges apart
-
-
-class EncodeCorpus(Section):
-    """Query-interactive passage embeddings of the whole corpus."""
-
-    labelled_edges: bool  # false: a query does not inform the passages it is labelled with
 
 
 Epochs = Annotated[float, Field(ge=0)]  # the last pass may end early
@@ -308,16 +301,12 @@ class MGT(Section):
     """The GNN (section 3.3) and Masked Graph Training (section 3.4, Algorithm 1)."""
 
     layers: Literal[1, 2]
-    heads: Count
     gate: Gate
     edge_features: Literal["cross_encoder", "product", "none"]
     sums: bool  # Eq. 10 also sums up a passage's labelled queries, scaled by their number
     masking: Literal["mgt", "drop_labelled"]
-    graph: Literal["full", "self_loops"]
     beta: Annotated[float, Field(gt=0, le=0.5)]  # share of the queries masked in a round: there are two rounds or more
     max_neighbours: Count | None  # most queries a passage keeps, those with the best retrieval scores; null: all
-    targets: Literal["labels", "teacher"]  # of both phases, and of the control
-    teacher_weight: Annotated[float, Field(gt=0, le=1)]  # as in section distil
     negatives: Annotated[int, Field(ge=0)]
     alone: Alone
     joint: Joint
@@ -449,6 +438,7 @@ class Own(Section):
 
     k: Count
     labelled: bool
+    heads: Count
     similarity: Literal["cosine", "dot"]
     temperature: Annotated[float, Field(gt=0)]
     dev_queries: Count
@@ -478,7 +468,6 @@ class Params(Section):
     build_graph: BuildGraph
     mgt: MGT
     train_no_gnn: TrainNoGNN
-    encode_corpus: EncodeCorpus
     baselines: Baselines
     index: Index
     retrieve: Retrieve

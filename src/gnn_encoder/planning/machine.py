@@ -157,7 +157,7 @@ def _backward(encoder: DualEncoder, batch: Batch) -> float:
 
 def _gnn_edge(params: Params, encoder: DualEncoder) -> float:
     """Seconds an edge of both layers, on a graph of GNN_QUERIES queries with GNN_PASSAGES passages each."""
-    mgt = params.mgt.model_copy(update={"layers": 2, "edge_features": "product", "graph": "full"})
+    mgt = params.mgt.model_copy(update={"layers": 2, "edge_features": "product"})
     dimension, similarity = encoder.dimension, encoder.settings.similarity
     gnn = new_gnn(mgt, dimension, None, similarity, labelled=False, seed=params.seed)
     n, k = GNN_QUERIES, GNN_PASSAGES

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import open_matrix
-from gnn_encoder.base.tables import read_column
+from gnn_encoder.base.tables import count_rows, read_column
 from gnn_encoder.growing.versions import current
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
@@ -33,9 +33,8 @@ class GraphExplainer:
         self._system = system
         self._encoder, encoded = graph_encoder(source, model, params)
         self._inform = open_informer(source, model, self._encoder, params)
-        self._nodes, self._table = source.nodes(), source.queries
-        pairs = relevant_pairs(*project.tables("train"))
-        self._labelled = pairs.filter(pl.col("query") < self._nodes.training)
+        self._training, self._table = count_rows(project.queries("train")), source.queries
+        self._labelled = relevant_pairs(*project.tables("train"))
         self._before = open_matrix(encoded) if encoded is not None else None
         self._batch_tokens = params.encoder.batch_tokens
 
@@ -75,9 +74,7 @@ class GraphExplainer:
         return row
 
     def _kind(self, node: int) -> str:
-        if node < self._nodes.training:
-            return "training"
-        return "generated" if self._nodes.sources[node - self._nodes.training] >= 0 else "unlabelled"
+        return "training" if node < self._training else "unlabelled"
 
     def _embedding(self, row: int) -> NDArray[np.float32]:
         """h_p of a passage of the build. *Shape:* (1, d)."""

@@ -185,13 +185,6 @@ class Examples:
         others = ~contains(self.known, queries[query] * self.n_passages + passages)
         return passages[others], query[others]
 
-    def relevant(self, queries: Rows) -> Rows:
-        """The passages that are known to be relevant for each query, one query after another. *Shape:* (q,) -> (p,)."""
-        first = np.searchsorted(self.known, queries * self.n_passages)
-        count = np.searchsorted(self.known, (queries + 1) * self.n_passages) - first
-        passages: Rows = self.known[spans(first, count)[0]] % self.n_passages
-        return passages
-
 
 def examples_table(positives: pl.DataFrame, negatives: pl.DataFrame) -> pl.DataFrame:
     """The EXAMPLES table of pairs, columns query, passage, in whose order the lists are.

@@ -117,7 +117,7 @@ async function toggle(card, button, pid, system) {
 }
 
 /** What the tags of a query of the graph mean. */
-const TAGS = { labelled: "this passage is a known answer to it", unlabelled: "no answer to it is known", generated: "made from a passage" };
+const TAGS = { labelled: "this passage is a known answer to it", unlabelled: "no answer to it is known" };
 const tagsOf = (one) => [one.labelled ? "labelled" : null, one.kind].filter((tag) => tag in TAGS);
 
 function explanation(found) {
