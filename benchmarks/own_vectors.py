@@ -21,9 +21,9 @@ from gnn_encoder.base.errors import report_errors
 from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import Matrix, Rows
 from gnn_encoder.base.tables import count_rows
-from gnn_encoder.baselines.labelled import Asked
-from gnn_encoder.estimator.command import DEPTH, Dev, labels_alone
-from gnn_encoder.estimator.inputs import labelled_pairs
+from gnn_encoder.controls.closed_form import DEPTH, LabelledPassages
+from gnn_encoder.estimator.command import labels_alone, reciprocal_ranks
+from gnn_encoder.estimator.data import labelled_pairs
 from gnn_encoder.evaluation.significance import Floats, compare
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
@@ -40,9 +40,9 @@ def read(model: SentenceTransformer, table: Path, rows: Rows) -> Matrix:
     return np.asarray(model.encode(texts, normalize_embeddings=True, show_progress_bar=True), dtype=np.float32)
 
 
-def judged(vectors: Matrix, queries: Dev) -> Floats:
+def judged(vectors: Matrix, side: tuple[Matrix, pl.DataFrame]) -> Floats:
     """RR@10 of each query."""
-    return queries.reciprocal_ranks(array_top_k(vectors, queries.queries, DEPTH)[0])
+    return reciprocal_ranks(array_top_k(vectors, side[0], DEPTH)[0], side[1], len(vectors))
 
 
 def main() -> None:
@@ -62,18 +62,18 @@ def main() -> None:
         queries = read(model, table, np.arange(few or count_rows(table)))
         known = np.stack([pairs[:, 0], np.searchsorted(rows, pairs[:, 1])], axis=1)
         frame = labelled_pairs(split, known, len(queries), len(passages))
-        sides[split] = Dev(queries=queries, pairs=frame, m=len(passages))
+        sides[split] = queries, frame
     train, dev, test = sides["train"], sides["dev"], sides["test"]
-    asked = Asked.of(passages, train.pairs, train.queries)
+    labelled = LabelledPassages.of(passages, train[1], train[0])
     dev_rr10, test_rr10 = dict[str, float](), dict[str, Floats]()
-    for found in labels_alone(passages, asked, dev, unit_length=True):
+    for found in labels_alone(passages, labelled, *dev, unit_length=True):
         dev_rr10[found.name] = found.value
-        test_rr10[found.name] = judged(asked.place(0, passages.copy(), found.moved), test)
+        test_rr10[found.name] = judged(labelled.place(0, passages.copy(), found.moved), test)
     best = max(dev_rr10, key=dev_rr10.__getitem__)
     of_seeds = []
     for seed in seeds:
         gnn = GNNEncoder(seed=seed)
-        gnn.fit(passages, train.queries, train.pairs.to_numpy(), dev=(dev.queries, dev.pairs.to_numpy()))
+        gnn.fit(passages, train[0], train[1].to_numpy(), dev=(dev[0], dev[1].to_numpy()))
         informed = gnn.transform(passages)
         of_seeds.append((judged(informed, dev), judged(informed, test)))
     on_dev, on_test = (np.stack(side) for side in zip(*of_seeds, strict=True))

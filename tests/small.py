@@ -13,7 +13,7 @@ import pyarrow as pa
 from gnn_encoder.base.files import fingerprint
 from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter
 from gnn_encoder.base.tables import PASSAGES, read_column, write_table
-from gnn_encoder.baselines.choice import Choice, Tried, write_choice
+from gnn_encoder.controls.choose import Choice, Tried, write_choice
 from gnn_encoder.growing.versions import current
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import BM25, load_params
@@ -60,7 +60,7 @@ def make_hybrid(weight: float, depth: int, **facts: Any) -> None:
     """Add BM25's index to the current project, and a fusion in which its scores have this weight."""
     by_words = BM25(depth=5, stop_words="english", stemmer=None)
     BM25Index.build(project.PASSAGES, by_words).save(project.index("bm25"))
-    chosen = Tried(setting={"by": "scores", "weight": weight}, value=0.5)
+    chosen = Tried(setting={"weight": weight}, value=0.5)
     facts |= {"dense": SYSTEM, "depth": depth}
     choice = Choice(measure="RR@10", queries=1, chosen=chosen, tried=[chosen], facts=facts)
     write_choice(project.RUNS / "hybrid", choice)

@@ -101,7 +101,7 @@ def search(
 def _system(wanted: str | None, hybrid: bool) -> str:
     """The dense system to search; by default the main one or, for a hybrid search, the one that was chosen on dev."""
     if wanted is None and hybrid:
-        from gnn_encoder.baselines.choice import read_choice
+        from gnn_encoder.controls.choose import read_choice
 
         return str(read_choice(project.runs(HYBRID)).facts["dense"])
     found = wanted or MAIN

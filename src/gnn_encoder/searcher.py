@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from gnn_encoder.baselines.hybrid import HybridIndex
+    from gnn_encoder.controls.hybrid import HybridIndex
     from gnn_encoder.search.faiss_index import PassageIndex, TableRows
     from gnn_encoder.text.encoder import DualEncoder
 
@@ -101,7 +101,7 @@ class Searcher:
             )
         both = None
         if hybrid:  # only then: it loads BM25
-            from gnn_encoder.baselines.hybrid import HybridIndex
+            from gnn_encoder.controls.hybrid import HybridIndex
 
             both = HybridIndex.open(index, system, project.index(LEXICAL), project.RUNS / HYBRID, found.rows)
         return cls(

@@ -15,7 +15,7 @@ import torch
 from gnn_encoder import GNNEncoder
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import open_matrix
-from gnn_encoder.estimator.files import Vectors
+from gnn_encoder.estimator.data import VectorFile
 from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.search.faiss_index import PassageIndex
 from gnn_encoder.text.cross_encoder import CrossEncoder
@@ -79,9 +79,9 @@ LOADERS: dict[str, tuple[str, Callable[[Path, Trap], None], Callable[[Path], Any
     "estimator": ("graph.safetensors", pickled, lambda path: GNNEncoder.load(path.parent)),
     "checkpoint": ("last.pt", as_checkpoint, lambda path: checkpoints.load(path, {})),
     "plain checkpoint": ("last.pt", pickled, lambda path: checkpoints.load(path, {})),
-    "own vectors": ("vectors.npy", as_array, Vectors.read),
-    "plain vectors": ("vectors.npy", pickled, Vectors.read),
-    "own table": ("vectors.parquet", pickled, Vectors.read),
+    "own vectors": ("vectors.npy", as_array, VectorFile.read),
+    "plain vectors": ("vectors.npy", pickled, VectorFile.read),
+    "own table": ("vectors.parquet", pickled, VectorFile.read),
     "matrix": ("embeddings.npy", as_array, of_matrix),
     "index": ("index.faiss", pickled, of_index),
 }

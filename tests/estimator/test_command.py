@@ -13,7 +13,7 @@ from gnn_encoder.estimator import command
 
 from .data import DATA, D, M
 
-ROWS = ("as they came", "mean of labelled queries", "NUDGE-M", "NUDGE-N", "closed form", "GNN-encoder")
+ROWS = ("as they came", "mean of labelled queries", "NUDGE-N", "closed form", "GNN-encoder")
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def table(told: str) -> dict[str, float]:
 def test_row_numbers_and_ids_give_the_same(
     files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gnn_encoder.estimator.files.ROWS_AT_A_TIME", 7)
+    monkeypatch.setattr("gnn_encoder.estimator.data.ROWS_AT_A_TIME", 7)
     status, told = inform(files)
     assert status == 0, told
     found, informed = table(told), np.load(files["out"])

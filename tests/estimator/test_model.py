@@ -83,8 +83,8 @@ def test_saved_and_loaded(fitted: GNNEncoder, tmp_path: Path, sums: bool) -> Non
     fitted.save(tmp_path / "gnn")  # over what is there
     found = GNNEncoder.load(tmp_path / "gnn")
     assert found.get_params() == fitted.get_params()
-    mixed = np.concatenate([DATA.passages, unit(DATA.passages[:9] + 0.2)])
-    np.testing.assert_array_equal(found.transform(mixed), fitted.transform(mixed))
+    mixed, rows = np.concatenate([DATA.passages, unit(DATA.passages[:9] + 0.2)]), [*range(M), *[-1] * 9]
+    np.testing.assert_array_equal(found.transform(mixed, rows=rows), fitted.transform(mixed, rows=rows))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gnn"]
     arrays = load_file(tmp_path / "gnn" / model.ARRAYS)
     save_file({name: array for name, array in arrays.items() if name != "labels"}, tmp_path / "gnn" / model.ARRAYS)
@@ -111,15 +111,16 @@ def test_saving_removes_nothing_of_others(fitted: GNNEncoder, tmp_path: Path, mo
     assert GNNEncoder.load(tmp_path / "empty").k == fitted.k
 
 
-def test_passages_are_known_by_their_vectors(fitted: GNNEncoder, caplog: pytest.LogCaptureFixture) -> None:
-    """In another order, in parts and beside new ones, they get what they got; how many are new is told."""
+def test_rows_say_which_passages_they_are(fitted: GNNEncoder) -> None:
+    """In another order, in parts and beside new ones, they get what they got."""
     informed, order = fitted.transform(DATA.passages), np.random.default_rng(1).permutation(M)
     new = unit(np.random.default_rng(2).normal(size=(7, D)))
-    assert not caplog.messages
-    found = fitted.transform(np.concatenate([new, DATA.passages[order] + np.float32(1e-6)]))
-    assert caplog.messages == ["7 of 87 passages were not there in fit, and were linked as new"]
-    np.testing.assert_allclose(found[7:], informed[order], atol=1e-5)
-    np.testing.assert_allclose(fitted.transform(DATA.passages[30:].astype(np.float16)), informed[30:], atol=2e-3)
+    mixed = np.concatenate([new, DATA.passages[order]])
+    found = fitted.transform(mixed, rows=np.concatenate([np.full(7, -1), order]))
+    np.testing.assert_allclose(found[7:], informed[order], atol=1e-6)
+    np.testing.assert_allclose(found[:7], fitted.transform(new, rows=[-1] * 7), atol=1e-6)
+    later = fitted.transform(DATA.passages[30:].astype(np.float16), rows=np.arange(30, M))
+    np.testing.assert_allclose(later, informed[30:], atol=2e-3)
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -137,31 +138,7 @@ def test_a_new_passage_is_informed_by_the_queries_that_would_retrieve_it(labelle
         edges = (torch.from_numpy(new), gnn.gnn_.interactive_queries(h_q, neighbours), query, passage)
         types = torch.zeros(len(query)) if labelled else None
         expected = gnn.gnn_.interactive_passages(*edges, h_q=h_q, labelled=types)
-    np.testing.assert_allclose(gnn.transform(new), expected.numpy(), atol=1e-6)
-
-
-def test_features_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(model, "EDGES_AT_A_TIME", 500)
-    asked = list[Rows]()
-
-    def embed(query: Rows, passage: Rows) -> Matrix:
-        asked.append(np.stack([query, passage]))
-        found: Matrix = np.stack([query % 7, passage % 5, query * 0 + 1], axis=1) / np.float32(7)
-        return found
-
-    gnn = DATA.into(GNNEncoder(**SMALL), edge_features=embed)
-    assert gnn.gnn_.config.edge_features == "cross_encoder" and gnn.gnn_.config.edge_dimension == 3
-    every = np.stack([np.arange(N).repeat(4), gnn.graph_.passages.reshape(-1)])
-    np.testing.assert_array_equal(np.concatenate(asked, axis=1), every)
-    gnn.save(tmp_path / "gnn")
-    arrays = load_file(tmp_path / "gnn" / model.ARRAYS)
-    save_file(arrays | {"features": arrays["features"][::-1].copy()}, tmp_path / "gnn" / model.ARRAYS)
-    others = GNNEncoder.load(tmp_path / "gnn").transform(DATA.passages)
-    assert not np.array_equal(others, gnn.transform(DATA.passages))
-    with pytest.raises(UserError, match="some were not there in fit"):
-        gnn.transform(-DATA.passages)
-    with pytest.raises(UserError, match=r"edge_features: gave shape \(3, 2\)"):
-        DATA.into(GNNEncoder(**SMALL), edge_features=lambda query, passage: np.ones((3, 2)))
+    np.testing.assert_allclose(gnn.transform(new, rows=[-1, -1, -1]), expected.numpy(), atol=1e-6)
 
 
 def test_parameters_as_scikit_learn_has_them() -> None:
@@ -244,15 +221,23 @@ def test_parameters_that_are_refused(params: dict[str, Any], message: str) -> No
         DATA.fit(**params)
 
 
-def test_transform_is_checked(fitted: GNNEncoder) -> None:
+@pytest.mark.parametrize(
+    ("passages", "more", "message"),
+    [
+        (DATA.passages[:, :5], {}, "passages: 5 columns, the passages have 8"),
+        (DATA.passages, {"out": np.empty((3, 8), np.float32)}, r"out: shape \(3, 8\); must be \(80, 8\)"),
+        (DATA.passages, {"out": np.empty((M, D), int)}, "out: type int64; must be float16"),
+        (DATA.passages[:3], {}, "passages: 3, of which fit had 80; give the row of each in fit as `rows`, -1: new"),
+        (DATA.passages, {"rows": [1, 2]}, r"rows: shape \(2,\) of int64; must be 80 whole numbers, one a passage"),
+        (DATA.passages[:2], {"rows": [0, M]}, "rows: 0 to 80; must be from 0 to 79, or -1 for a new passage"),
+        (DATA.passages[::-1], {}, "passages: 0 is not what fit had in row 0; give each one's row as `rows`, -1: new"),
+    ],
+)
+def test_transform_is_checked(fitted: GNNEncoder, passages: Matrix, more: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        fitted.transform(passages, **more)
     with pytest.raises(UserError, match="not fitted; call fit or GNNEncoder.load first"):
         GNNEncoder().transform(DATA.passages)
-    with pytest.raises(UserError, match="passages: 5 columns, the passages have 8"):
-        fitted.transform(unit(DATA.passages[:, :5]))
-    with pytest.raises(UserError, match=r"out: shape \(3, 8\); must be \(80, 8\)"):
-        fitted.transform(DATA.passages, out=np.empty((3, 8), np.float32))
-    with pytest.raises(UserError, match="out: type int64; must be float16"):
-        fitted.transform(DATA.passages, out=np.empty((M, D), int))
 
 
 def test_dev_queries_that_are_training_queries_are_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -25,7 +25,7 @@ from gnn_encoder.base.runs import read_run, read_scored_run
 from gnn_encoder.data.generated import read_generated, write_given
 from gnn_encoder.data.lines import read_judged
 from gnn_encoder.data.prepare import read_texts
-from gnn_encoder.estimator.command import Given
+from gnn_encoder.estimator.command import read
 from gnn_encoder.evaluation.runs_and_qrels import by_qrels, judge_runs
 from gnn_encoder.growing.reading import read_pids, write_passages
 from gnn_encoder.pipeline import experiment
@@ -176,5 +176,5 @@ def test_vectors(array: bytes, table: bytes, qrels: bytes) -> None:
         write(Path(), {"a.npy": array, "t.parquet": table, "right.npy": npy(VECTORS), "qrels": qrels})
         right, judged = Path("right.npy"), Path("qrels")
         for one in (Path("a.npy"), Path("t.parquet")):
-            told(partial(Given.read, one, right, judged, right, judged, None))
-            told(partial(Given.read, right, one, judged, one, judged, one))
+            told(partial(read, one, right, judged, right, judged, None))
+            told(partial(read, right, one, judged, one, judged, one))

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from gnn_encoder import Searcher
-from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries
+from gnn_encoder.controls.log import LABELLED, LabelledQueries
 from gnn_encoder.growing.versions import CURRENT, current, folder_of
 from gnn_encoder.pipeline import project
 from gnn_encoder.search.faiss_index import PassageIndex

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.baselines.closed_form import Form, Found
+from gnn_encoder.controls.closed_form import ClosedForm, Form
 from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.mgt.start import IDENTITY, SHUT, STARTS, Start, choose_start
 
@@ -59,7 +59,7 @@ def shut_and_summed(gnn: QueryPassageGNN) -> bool:
 
 def test_sums_start_as_the_closed_form_if_it_is_clearly_better() -> None:
     gnn, form = network(sums=True), Form(weight=0.4, power=0.75, ridge=3.0, unit_length=False)
-    closed = Found(form=form, whitener=np.diag([4, 3, 2, 1]).astype(np.float32), value=0.6)
+    closed = ClosedForm(form=form, whitener=np.diag([4, 3, 2, 1]).astype(np.float32), value=0.6)
     passages, sums = torch.eye(3, 4), (torch.ones(3, 4), torch.tensor([1, 2, 4]))
 
     def own() -> Tensor:

@@ -264,18 +264,6 @@ def test_the_report_is_of_what_there_is(project: Any, copy_of: Callable[..., Any
     assert "Pseudo-labels" not in page and "0.625" in page
 
 
-def test_what_is_added_to_one_system_is_what_the_system_with_it_has(project: Any) -> None:
-    """scripts/combined.py; over two clones that are the same, a difference is that of one."""
-    clones = ("--clones", ".", str(project.folder))
-    ran = project.fork(["scripts/combined.py", "prior", "dual_encoder", "retriever", *clones])
-    assert ran.status == 0, ran.output
-    means = {split: json.loads((project.folder / f"metrics/gnn_encoder/{split}.json").read_text()) for split in JUDGED}
-    told = ", ".join(f"{split} {100 * means[split]['label_prior']['RR@10']:.1f}" for split in JUDGED)
-    lines = ran.stdout.splitlines()
-    assert lines[1].endswith(f": RR@10 {told}") and lines[4] == lines[1]
-    assert lines[-1].startswith(f"test: {REGISTRY.systems['retriever'].title} - M_de: ")
-
-
 def test_results_that_are_kept_are_those_of_the_experiment(
     project: Any, copy_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

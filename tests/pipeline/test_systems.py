@@ -29,7 +29,7 @@ branches:
       words: {kind: lexical, title: Words}
       base: {kind: plain, title: Base}
       mean: {kind: shifted, title: Mean, base: base}
-      prior: {kind: reordered, by: prior, title: Prior, base: base}
+      sum: {kind: reordered, by: closed_form, title: Sum, base: base}
       near: {kind: reordered, by: logged, title: Near, base: base}
       graph: {kind: graph, title: Graph, base: base}
   side:
@@ -51,7 +51,7 @@ def small(tmp_path: Path) -> Any:
 
 
 def test_the_order_is_the_file_s(small: Any) -> None:
-    main, side = ["words", "base", "mean", "prior", "near", "graph"], ["other", "better", "both"]
+    main, side = ["words", "base", "mean", "sum", "near", "graph"], ["other", "better", "both"]
     assert list(small.systems) == [*main, *side, "many", "sorted"]
     assert list(small.branches["main"].systems) == main and small.systems["both"].branch == "side"
     encoders = {"base": "base", "mean": "base", "graph": "mgt/graph/encoder", "other": "other", "better": "better"}
@@ -61,10 +61,10 @@ def test_the_order_is_the_file_s(small: Any) -> None:
 
 
 def test_what_systems_are_compared_with_and_shown_beside(small: Any) -> None:
-    of_main = dict.fromkeys(("words", "mean", "prior", "near", "graph"), "base")
+    of_main = dict.fromkeys(("words", "mean", "sum", "near", "graph"), "base")
     assert small.baselines == {**of_main, "better": "other", "both": "other", "many": "better"}
     assert [name for name in small.systems if small.is_sampled(name)] == ["sorted"]
-    assert small.one_vector == ["base", "mean", "prior", "graph", "other", "better"]
+    assert small.one_vector == ["base", "mean", "sum", "graph", "other", "better"]
     assert small.shown_with("side") == ["other", "better", "both"]
     assert small.shown_with("built") == ["better", "many"]
     assert small.shown_with("sample") == ["base", "words", "graph", "sorted"]
@@ -81,7 +81,7 @@ def test_the_project_s_own() -> None:
 # --- mistakes ---------------------------------------------------------------------------------------------------------
 
 PLAIN = "base, other, better"
-EVERY = "words, base, mean, prior, near, graph, other, better, both, many, sorted"
+EVERY = "words, base, mean, sum, near, graph, other, better, both, many, sorted"
 Change = Callable[[dict[str, Any]], object]
 
 

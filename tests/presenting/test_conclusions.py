@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from gnn_encoder.base.files import write_json
-from gnn_encoder.baselines.choice import Choice, Tried, write_choice
+from gnn_encoder.controls.choose import Choice, Tried, write_choice
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.judging import claim_of_main
 from gnn_encoder.pipeline.params import Params
@@ -17,7 +17,7 @@ from gnn_encoder.presenting.stored import read_choices, read_claim
 VALUES = {
     "untouched": [1.0, 1.0, 1.0],
     "dual_encoder": [1.0, 0.5, 0.25],
-    "label_prior": [1.0, 0.5, 0.5],
+    "closed_form": [1.0, 0.5, 0.5],
     "logged_neighbours": [1.0, 1.0, 1.0],
     "gnn_encoder": [1.0, 1.0, 0.5],
     "hybrid": [1.0, 1.0, 0.5],
@@ -36,11 +36,11 @@ def values(**others: list[float]) -> pl.DataFrame:
 
 def test_the_rival_is_the_best_on_dev_that_costs_the_same(tiny_params: Params) -> None:
     found = claim_of_main(values(untouched=[0.0, 0.0, 0.0]), tiny_params.evaluate)
-    assert (found.best, list(found.better)) == ("label_prior", ["logged_neighbours"]), "a second look-up is no rival"
+    assert (found.best, list(found.better)) == ("closed_form", ["logged_neighbours"]), "a second look-up is no rival"
     assert found.against["dev"].difference == pytest.approx(1 / 6)
     assert found.against["dev"].p == found.against["dev"].p_holm, "one comparison, not corrected"
     assert claim_sentence(found) == (
-        "GNN-encoder against M_de, prior for labelled passages, the best on dev of its branch's systems with one "
+        "GNN-encoder against M_de + sum of labelled queries, the best on dev of its branch's systems with one "
         "vector per passage and no graph, in RR@10: test +16.7 [-55.0, +88.4], p = 0.42 (no significant difference), "
         "dev +16.7 [-55.0, +88.4], p = 0.42 (no significant difference). Weights and settings were chosen on dev."
     )
@@ -64,7 +64,7 @@ def test_tables_of_the_choices(empty: Path) -> None:
     tried = [Tried(setting={"weight": 0.0}, value=0.25), Tried(setting={"weight": -0.1}, value=0.5)]
     choice = Choice(measure="RR@10", queries=1234, chosen=tried[1], tried=tried, facts={"labelled_passages": 7})
     write_choice(project.RUNS / "query_mean", choice)
-    fused = Tried(setting={"by": "reciprocal ranks", "k": 60}, value=0.75)
+    fused = Tried(setting={"weight": 0.5}, value=0.75)
     facts = {"dense": "dual_encoder", "depth": 1000, "dev_dual_encoder": 0.5}
     both = Choice(measure="RR@10", queries=1234, chosen=fused, tried=[fused], facts=facts)
     write_choice(project.RUNS / "hybrid", both)
@@ -74,5 +74,5 @@ def test_tables_of_the_choices(empty: Path) -> None:
     assert table.title == "Chosen on 1,234 dev queries, points of 100"
     assert table.rows == [
         ["M_de + mean of labelled queries", "weight -0.1", "50.0", "2: 25.0 to 50.0"],
-        ["hybrid: BM25, dense, log", "by reciprocal ranks, k 60", "75.0", "1: 75.0 to 75.0"],
+        ["hybrid: BM25, dense, log", "weight 0.5", "75.0", "1: 75.0 to 75.0"],
     ]

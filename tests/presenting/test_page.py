@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from gnn_encoder.base.files import write_json
-from gnn_encoder.baselines.choice import Choice, Tried, write_choice
+from gnn_encoder.controls.choose import Choice, Tried, write_choice
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.judging import claim_of_main, read_values
 from gnn_encoder.pipeline.params import Params, load_params
@@ -121,7 +121,7 @@ def test_the_claim_and_what_was_chosen(one_branch: Path, params: Params) -> None
     values = read_values(["retriever", "dual_encoder", "gnn_encoder"])
     write_json(project.METRICS / "gnn_encoder" / "claim.json", claim_of_main(values, params.evaluate))
     half = Tried(setting={"weight": -0.25}, value=0.5)
-    write_choice(project.RUNS / "label_prior", Choice(measure="RR@10", queries=3, chosen=half, tried=[half]))
+    write_choice(project.RUNS / "query_mean", Choice(measure="RR@10", queries=3, chosen=half, tried=[half]))
     page = render(params)
     # Mean reciprocal ranks: 11/18 of M_de and of the first retriever, 12/18 of GNN-encoder.
     assert page.count("<p>GNN-encoder against ") == 1 and "in RR@10: test +5.6 [" in page

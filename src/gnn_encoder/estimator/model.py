@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,17 +18,16 @@ from safetensors.numpy import load_file, save_file
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import replacing, write_json
-from gnn_encoder.base.matrix import Matrix, Rows, array_blocks
-from gnn_encoder.estimator.inputs import PAIR, Inputs, check_sizes, check_type, check_vectors
-from gnn_encoder.estimator.known import Known
+from gnn_encoder.base.matrix import Matrix, Rows, array_blocks, of_length_1
+from gnn_encoder.estimator.data import PAIR, Inputs, check_type, check_vectors
 from gnn_encoder.graph.corpus import CorpusGNN
-from gnn_encoder.graph.features import EdgeFeatures
 from gnn_encoder.graph.labelled import labelled_first
 from gnn_encoder.graph.linking import Reach, link, nearest
 from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood, Subgraph
 from gnn_encoder.graph.network import CONFIG, WEIGHTS, QueryPassageGNN
 from gnn_encoder.graph.structure import Graph, Labels
 from gnn_encoder.mgt.given import draw_dev
+from gnn_encoder.mgt.masking import fold_count
 from gnn_encoder.mgt.phases import new_gnn, open_graphs, supervise, train_on_embeddings
 from gnn_encoder.pipeline.params import MGT, Alone, Own, described
 from gnn_encoder.search.exact import array_top_k
@@ -41,8 +39,7 @@ from gnn_encoder.training.loop import History
 log = logging.getLogger(__name__)
 PARAMS, ARRAYS = "estimator.json", "graph.safetensors"
 FILES = {PARAMS, ARRAYS, CONFIG, WEIGHTS}
-EDGES_AT_A_TIME = 65_536  # whose features are asked for together
-Embed = Callable[[Rows, Rows], NDArray[np.floating[Any]]]
+SAME = 0.02  # of both lengths, by which a passage's score may be off that in `fit`: float16 and bfloat16 change less
 NO_PHASE_TWO = {"epochs": 0, "batch_size": 2, "evaluate_every": 1, "patience": 1, "softmax": "batch"}
 NO_PHASE_TWO |= {"gnn_learning_rate": 0.0, "encoder_learning_rate": 0.0, "dropout": 0.0}
 
@@ -83,7 +80,7 @@ class GNNEncoder:
         layers: 2, or 1 to leave out Eq. 6 and 7.
         heads: of the attention; a divisor of d.
         gate: "learned" (Eq. 9), or a constant in 0..1 that takes the place of f_p.
-        edge_features: "product" of both ends' vectors, elementwise, or "none"; those that `fit` is given come first.
+        edge_features: "product" of both ends' vectors, elementwise, or "none".
         beta: share of the queries that trains at a time, and is then out of the graph; 1 / beta queries must be
             labelled at least.
         max_neighbours: most queries of a passage, those with the highest scores first; None: all.
@@ -135,18 +132,11 @@ class GNNEncoder:
     def paper(cls, **changes: Any) -> Self:
         """The paper's settings (section 4.3): 25 passages by retrieval alone, dot product, 5 passes at a rate of 5e-5.
 
-        Its edge features are a cross-encoder's, which `fit` takes. Here only the network learns, not the encoder.
+        Here only the network learns, not the encoder, and edges have no features of a cross-encoder.
         """
         graph = {"k": 25, "labelled": False, "sums": False, "similarity": "dot", "temperature": 1.0}
-        training = {
-            "softmax": "batch",
-            "beta": 0.05,
-            "epochs": 5,
-            "batch_size": 1_024,
-            "learning_rate": 5e-5,
-            "patience": 1_000,
-        }
-        return cls().set_params(**(graph | training | changes))
+        training = {"softmax": "batch", "beta": 0.05, "epochs": 5, "batch_size": 1_024}
+        return cls().set_params(**(graph | training | {"learning_rate": 5e-5, "patience": 1_000} | changes))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name."""
@@ -172,7 +162,6 @@ class GNNEncoder:
         *,
         dev: tuple[NDArray[Any], Any],
         unlabelled: NDArray[Any] | None = None,
-        edge_features: Embed | None = None,
     ) -> Self:
         """Build the graph and train the network on it.
 
@@ -183,49 +172,46 @@ class GNNEncoder:
                 rows, query first *Shape:* (pairs, 2).
             dev: other queries and what is relevant for them, by which the best weights are kept.
             unlabelled: queries that nobody has labelled, which become nodes too. *Shape:* (u, d).
-            edge_features: gives features of edges, as a cross-encoder computes them, for rows of queries and of
-                passages; queries without labels are numbered behind the others. *Shape:* (e,), (e,) -> (e, d_e).
 
         Raises:
             UserError: an array has another shape than the others ask for, NaN, or labels of no row; a parameter is out
                 of bounds.
         """
-        mgt = self._section(edge_features is not None)
+        mgt = self._section()
         given = Inputs.check(passages, queries, relevant, dev, unlabelled, unit_length=self.similarity == "cosine")
         m, d = given.passages.shape
         check_sizes(self.k, self.beta, m, given.pairs, "relevant")
-        again = int((Known.of(given.nodes[: given.training]).rows(given.dev_queries) >= 0).sum())
+        training, asked = of_length_1(given.nodes[: given.training]), of_length_1(given.dev_queries)
+        again = int((array_top_k(training, asked, 1)[1] > 0.99999).sum())
         if again:
             told = "%d of %d dev queries have the vector of a training query: take others, or the dev scores flatter"
-            log.warning(told, again, len(given.dev_queries))
+            log.warning(told, again, len(asked))
         self.n_features_in_, self.queries_ = d, given.nodes
         with torch.random.fork_rng():
             examples = self._link(given.passages, given.pairs, given.training)
-            features = None if edge_features is None else _embed_edges(self.graph_, edge_features)
-            data = GraphData(graph=self.graph_, judged=given.pairs, cached=given.passages, features=features)
-            self.gnn_ = new_gnn(
-                mgt, d, features, self.similarity, labelled=self.labelled, seed=self.seed, heads=self.heads
-            )
+            data = GraphData(graph=self.graph_, judged=given.pairs, cached=given.passages, features=None)
+            self.gnn_ = new_gnn(mgt, d, None, self.similarity, labelled=self.labelled, seed=self.seed, heads=self.heads)
             graphs = open_graphs(data, self.gnn_.config, examples, mgt)
             self._train(given, mgt, graphs, examples)
         judged = graphs[1].labelled
         self.labelled_ = np.zeros(len(self.graph_.score), dtype=bool) if judged is None else judged
-        self._known = Known.of(given.passages)
-        self._features = None if features is None else np.asarray(features.edges)
         self._labels = given.pairs.to_numpy()
         self._open(CorpusGNN(self.gnn_, graphs[1], self.queries_).interactive)
         return self
 
-    def transform(self, passages: NDArray[Any], *, out: NDArray[Any] | None = None) -> NDArray[Any]:
+    def transform(
+        self, passages: NDArray[Any], *, rows: Any | None = None, out: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
         """Query-interactive vectors h'_p (Eq. 8-10), to be indexed in place of the passages'.
 
-        A passage that was there in `fit` is known by its vector, which may be off by 0.4% of its length, and has the
-        edges that it got there. A new passage is linked to the queries that would retrieve it: those for which it
-        scores higher than the last of their k passages. The queries' own passages stay those of `fit`, so that old
-        passages do not change with new ones. At the end a line is logged that says how many were new.
+        A passage that was there in `fit` has the edges that it got there. A new passage is linked to the queries that
+        would retrieve it: those for which it scores higher than the last of their k passages. The queries' own passages
+        stay those of `fit`, so that old passages do not change with new ones.
 
         Args:
             passages: vectors of the same encoder, read in blocks. *Shape:* (b, d).
+            rows: the row of each in the passages of `fit`, -1 for a new one; None: all of them, in the same order.
+                *Shape:* (b,).
             out: where the result is written, such as a mapped file; None: a new array of float32. *Shape:* (b, d).
 
         *Shape:* (b, d).
@@ -233,24 +219,21 @@ class GNNEncoder:
         self._check_fitted()
         unit = self.similarity == "cosine"
         passages = check_vectors("passages", passages, columns=self.n_features_in_, unit_length=unit)
+        rows = self._rows(rows, len(passages))
         result = np.empty(passages.shape, dtype=np.float32) if out is None else out
         check_type("out", result.dtype)
         if result.shape != passages.shape:
             raise UserError(f"out: shape {result.shape}; must be {passages.shape}, that of the passages")
-        unknown = 0
         with tqdm(total=len(passages), desc="inform", unit=" passages") as bar:
             for first, block in array_blocks(passages, WINDOW):
-                rows = self._known.rows(block, first)
-                known, new = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
-                window = result[first : first + len(block)]
+                part, window = rows[first : first + len(block)], result[first : first + len(block)]
+                known, new = np.flatnonzero(part >= 0), np.flatnonzero(part < 0)
                 if len(known):
-                    window[known] = self._corpus.inform(self._near.around(rows[known]), block[known])
+                    self._check_known(first + known, part[known], block[known])
+                    window[known] = self._corpus.inform(self._near.around(part[known]), block[known])
                 if len(new):
                     window[new] = self._corpus.inform(self._link_new(block[new]), block[new])
-                unknown += len(new)
                 bar.update(len(block))
-        if unknown:
-            log.warning("%d of %d passages were not there in fit, and were linked as new", unknown, len(passages))
         return result
 
     def save(self, folder: str | Path) -> None:
@@ -270,10 +253,8 @@ class GNNEncoder:
             "score": self.graph_.score,
             "labelled": self.labelled_,
             "labels": self._labels,
-            "sketches": self._known.sketches,
+            "n_passages": np.array([self.graph_.m]),
         }
-        if self._features is not None:
-            arrays["features"] = self._features
         with replacing(folder) as beside:
             self.gnn_.save(beside)
             save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, beside / ARRAYS)
@@ -293,24 +274,25 @@ class GNNEncoder:
         try:
             found = cls(**json.loads((folder / PARAMS).read_text(encoding="utf-8")))
             arrays = load_file(folder / ARRAYS)
-            sketches, informed = arrays["sketches"], arrays["interactive_queries"]
-            found.queries_, found.labelled_, found._known = arrays["queries"], arrays["labelled"], Known(sketches)
-            found.graph_ = Graph(passages=arrays["passages"], score=arrays["score"], n_passages=len(sketches))
-            found._labels, found._features = arrays["labels"], arrays.get("features")
+            found.queries_, found.labelled_, informed = (
+                arrays[name] for name in ("queries", "labelled", "interactive_queries")
+            )
+            m = int(arrays["n_passages"][0])
+            found.graph_ = Graph(passages=arrays["passages"], score=arrays["score"], n_passages=m)
+            found._labels = arrays["labels"]
         except (KeyError, ValueError, TypeError, SafetensorError) as error:
             raise UserError(f"{folder}: not what GNNEncoder.save writes ({error}); fit and save it again") from error
         found.n_features_in_, found.gnn_ = found.queries_.shape[1], QueryPassageGNN.load(folder).to(device())
         found._open(informed)
         return found
 
-    def _section(self, own_features: bool) -> MGT:
+    def _section(self) -> MGT:
         """The parameters as section `mgt`; all are checked."""
         given = asdict(self)
         own, shared, alone = (
             {name: given[name] for name in of.model_fields if name in given} for of in (Own, MGT, Alone)
         )
-        kind = "cross_encoder" if own_features else self.edge_features
-        fixed = {"masking": "mgt", "edge_features": kind}
+        fixed = {"masking": "mgt"}
         try:
             Own.model_validate(own)
             return MGT.model_validate(shared | fixed | {"alone": alone, "joint": NO_PHASE_TWO})
@@ -356,47 +338,66 @@ class GNNEncoder:
     def _open(self, interactive: Matrix) -> None:
         """Make ready to inform passages. From here on nothing reads the passages of `fit`."""
         graph, none = self.graph_, np.empty((0, self.n_features_in_), dtype=np.float32)
-        features = None if self._features is None else _features(graph, self._features)
         types = self.labelled_ if self.gnn_.config.labelled else None
         most = self.max_neighbours
         labels = Labels(pl.DataFrame(self._labels, schema=PAIR), graph.m) if self.sums else None
         self._near = Neighbourhood(
-            graph, none, features, max_neighbours=most, labelled=types, labels=labels, device=device()
+            graph, none, None, max_neighbours=most, labelled=types, labels=labels, device=device()
         )
         self._corpus = CorpusGNN(self.gnn_, self._near, self.queries_, interactive)
         self._reach = Reach.of(graph, self.labelled_ if self.labelled else None)
 
     def _link_new(self, block: Matrix) -> Subgraph:
         """The subgraph of passages that were not there in `fit`. *Shape:* (b, d)."""
-        if self._features is not None:
-            raise UserError(
-                "passages: some were not there in fit, and nobody knows the features of their edges; fit again"
-            )
         edges = nearest(link(self.queries_, self._reach, block), self.max_neighbours)
         queries, place = np.unique(edges["query"].to_numpy(), return_inverse=True)
         passage = edges["passage"].to_numpy(writable=True)
         return Subgraph(np.full(len(block), -1), queries, np.full(len(edges), -1), place, passage)
+
+    def _rows(self, rows: Any | None, n: int) -> Rows:
+        """The argument `rows` of `transform`, for `n` passages, checked. *Shape:* (n,)."""
+        m = self.graph_.m
+        if rows is None:
+            if n != m:
+                raise UserError(f"passages: {n}, of which fit had {m}; give the row of each in fit as `rows`, -1: new")
+            return np.arange(m)
+        found = np.asarray(rows)
+        if found.shape != (n,) or not np.issubdtype(found.dtype, np.integer):
+            raise UserError(f"rows: shape {found.shape} of {found.dtype}; must be {n} whole numbers, one a passage")
+        if found.min() < -1 or found.max() >= m:
+            raise UserError(f"rows: {found.min()} to {found.max()}; must be from 0 to {m - 1}, or -1 for a new passage")
+        return found
+
+    def _check_known(self, places: Rows, rows: Rows, block: Matrix) -> None:
+        """Refuse a passage that is another than in `fit`, as its score for the query says that it is nearest to.
+
+        *Shape:* (b,), (b,), (b, d).
+        """
+        graph = self.graph_
+        asked = np.flatnonzero(graph.indptr[rows] < graph.indptr[rows + 1])
+        edge = graph.edges[graph.indptr[rows[asked]]]
+        queries, passages = self.queries_[edge // graph.k], block[asked]
+        off = np.abs(np.einsum("ij,ij->i", queries, passages) - graph.score[edge])
+        wrong = off > SAME * np.linalg.norm(queries, axis=1) * np.linalg.norm(passages, axis=1)
+        if wrong.any():
+            at = asked[np.argmax(wrong)]
+            raise UserError(
+                f"passages: {places[at]} is not what fit had in row {rows[at]}; give each one's row as `rows`, -1: new"
+            )
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "_corpus"):
             raise UserError("this GNNEncoder is not fitted; call fit or GNNEncoder.load first")
 
 
-def _embed_edges(graph: Graph, embed: Embed) -> EdgeFeatures:
-    """The features of all edges, as float16."""
-    query, passage = np.repeat(np.arange(graph.n), graph.k), graph.passages.reshape(-1)
-    parts = []
-    for first in range(0, len(query), EDGES_AT_A_TIME):
-        rows = query[first : first + EDGES_AT_A_TIME], passage[first : first + EDGES_AT_A_TIME]
-        found = np.asarray(embed(*rows), dtype=np.float16)
-        if found.ndim != 2 or len(found) != len(rows[0]) or not np.isfinite(found).all():
-            raise UserError(f"edge_features: gave shape {found.shape}; must be finite numbers, ({len(rows[0])}, d_e)")
-        parts.append(found)
-    return _features(graph, np.concatenate(parts))
+def check_sizes(k: int, beta: float, n_passages: int, pairs: pl.DataFrame, named: str) -> None:
+    """Refuse fewer passages than a query is linked to, or fewer labelled queries than folds.
 
-
-def _features(graph: Graph, edges: NDArray[np.float16]) -> EdgeFeatures:
-    """Features of edges, with zeros for self-loops. *Shape:* edges (n * k, d_e)."""
-    nothing = np.zeros((1, edges.shape[1]), dtype=np.float16)
-    of_queries = np.broadcast_to(nothing, (graph.n, edges.shape[1]))
-    return EdgeFeatures(edges, of_queries, nothing, np.zeros(graph.m, dtype=np.int32))
+    Args:
+        pairs: what is relevant for training queries, columns query, passage.
+        named: what errors call the pairs.
+    """
+    if not 1 <= k <= n_passages:
+        raise UserError(f"k is {k}: must be from 1 to the number of passages, {n_passages}")
+    if (found := pairs["query"].n_unique()) < (least := fold_count(beta)):
+        raise UserError(f"{named}: labels {found} queries; must be at least {least} (1 / beta, {beta}): label more")

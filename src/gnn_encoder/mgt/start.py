@@ -16,9 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.baselines.choice import shown
-from gnn_encoder.baselines.closed_form import DEPTH, Form, Found, best_form
-from gnn_encoder.baselines.labelled import Asked, Others
+from gnn_encoder.controls.choose import shown
+from gnn_encoder.controls.closed_form import DEPTH, ClosedForm, Form, LabelledPassages, Unmoved, best_form
 from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import GATE_BIAS, QueryPassageGNN
 from gnn_encoder.training.dev import DevSample
@@ -37,7 +36,7 @@ class Start:
     gate: float = GATE_BIAS
     label: float = 0.0
     mix: float = 0.5
-    closed: Found | None = None
+    closed: ClosedForm | None = None
 
     def __str__(self) -> str:
         told = f"gate {self.gate}, labelled edges {self.label}, mix {self.mix}"
@@ -77,7 +76,7 @@ SHUT = -4.0  # a gate that lets little through, so that a closed form starts nea
 
 def closed_form(
     near: Neighbourhood, queries: Tensor, dev_queries: Tensor, dev: DevSample, *, cosine: bool
-) -> Found | None:
+) -> ClosedForm | None:
     """The closed form that is best on dev; None where the graph has no labels to sum up.
 
     Args:
@@ -87,11 +86,11 @@ def closed_form(
     """
     if near.labels is None:
         return None
-    asked = Asked.of(near.cached, near.labels.pairs, queries.numpy())
-    others = Others(near.cached, asked, dev_queries.cpu().numpy(), DEPTH)
+    labelled = LabelledPassages.of(near.cached, near.labels.pairs, queries.numpy())
+    unmoved = Unmoved(near.cached, labelled, dev_queries.cpu().numpy(), DEPTH)
     query, column = np.nonzero(dev.relevant)
     relevant = pl.DataFrame({"query": query, "passage": dev.pool[column]})
-    return best_form(asked, others, relevant, unit_length=cosine)
+    return best_form(labelled, unmoved, relevant, unit_length=cosine)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +111,7 @@ class Tried:
 
 
 def choose_start(
-    gnn: QueryPassageGNN, reciprocal_ranks: Callable[[], NDArray[np.float64]], closed: Found | None = None
+    gnn: QueryPassageGNN, reciprocal_ranks: Callable[[], NDArray[np.float64]], closed: ClosedForm | None = None
 ) -> Tried:
     """Give a new network the start with the best dev score, if that is clearly better than the identity.
 

@@ -11,10 +11,9 @@ from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.files import read_json
 from gnn_encoder.base.matrix import Matrix
 from gnn_encoder.base.tables import read_column
-from gnn_encoder.baselines.choice import read_choice
-from gnn_encoder.baselines.hybrid import HybridIndex
-from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, with_neighbours
-from gnn_encoder.baselines.rankings import Ranking, best
+from gnn_encoder.controls.choose import Ranking, read_choice, top
+from gnn_encoder.controls.hybrid import HybridIndex
+from gnn_encoder.controls.log import LABELLED, LabelledQueries, with_log
 from gnn_encoder.evaluation.costs import Costs
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import load_encoder
@@ -70,11 +69,10 @@ def costs_with_labelled_queries(system: str, params: Params) -> Costs:
     unit = float(choice.facts["unit"])
 
     def look_up(text: str, query: Matrix, found: Ranking) -> object:
-        given = known.look_up(query, int(choice.setting["neighbours"]))
-        bonus = with_neighbours(found, given, unit=unit)
-        return best(bonus.passages, bonus.scores(choice.setting), DEPTH)
+        passages, scores = with_log(found, known.look_up(query, int(choice.setting["neighbours"])), unit)
+        return top(passages, scores(choice.setting), DEPTH)
 
-    return costs_of(base, params, look_up=look_up, look_up_bytes=known.bytes)
+    return costs_of(base, params, look_up=look_up, look_up_bytes=_size(folder / LABELLED))
 
 
 def costs_of_hybrid(params: Params) -> Costs:
@@ -87,8 +85,12 @@ def costs_of_hybrid(params: Params) -> Costs:
         return both.fuse(text, query, (found[0].astype(np.int64), found[1]), DEPTH)
 
     asked = ([lexical] if both.lexical else []) + ([folder / LABELLED] if both.log else [])
-    size = sum(file.stat().st_size for one in asked for file in one.iterdir())
-    return costs_of(dense, params, depth=both.depth, look_up=look_up, look_up_bytes=size)
+    return costs_of(dense, params, depth=both.depth, look_up=look_up, look_up_bytes=sum(map(_size, asked)))
+
+
+def _size(folder: Path) -> int:
+    """Bytes of its files."""
+    return sum(file.stat().st_size for file in folder.iterdir())
 
 
 def measured_costs(params: Params) -> dict[str, Costs]:

@@ -18,7 +18,6 @@ Count = Annotated[int, Field(ge=1)]
 Epochs = Annotated[float, Field(gt=0)]  # passes over the queries; 0.5: a random half of them, once
 Depth = Annotated[int, Field(ge=1, le=32_767)]  # ranks are int16
 Share = Annotated[float, Field(ge=0, le=1)]
-Weights = Annotated[list[float], Field(min_length=1)]
 Gate = Literal["learned"] | Annotated[float, Field(ge=0, le=1)]  # Eq. 9, or a constant in its place
 
 
@@ -405,31 +404,6 @@ class Evaluate(Section):
     answers: Literal["string", "regex"]  # how the answers of a split that is judged by answers are written
 
 
-Temperature = Annotated[float, Field(gt=0)]
-
-
-class Baselines(Section):
-    """What the query log and BM25 are worth without training. Of each list the value that is best on dev is taken."""
-
-    dev_queries: Count  # most judged dev queries that choose, a fixed random sample
-    query_mean: Weights  # lambda of h_p + lambda * mean of the passage's labelled training queries
-    label_prior: Weights  # added to labelled passages, in standard deviations of M_de's scores of a query's passages
-    neighbours: Annotated[list[Count], Field(min_length=1)]  # logged queries that are looked up for a query
-    neighbour_temperatures: Annotated[list[Temperature], Field(min_length=1)]  # of the softmax over their cosines
-    neighbour_weights: Weights  # of what their labelled passages get, in the same unit
-    bm25_weights: Annotated[list[Share], Field(min_length=1)]  # BM25's share of the hybrid's score
-    reciprocal_ranks: list[Count]  # constants k of 1 / (k + rank), which is tried instead of scores
-
-    @model_validator(mode="after")
-    def _doing_nothing_can_win(self) -> Self:
-        for name in ("query_mean", "label_prior", "neighbour_weights"):
-            if 0 not in getattr(self, name):
-                raise ValueError(
-                    f"baselines.{name} is {getattr(self, name)}: must hold 0, which leaves M_de as it is; add it"
-                )
-        return self
-
-
 NotNegative = Annotated[int, Field(ge=0)]
 
 
@@ -468,7 +442,6 @@ class Params(Section):
     build_graph: BuildGraph
     mgt: MGT
     train_no_gnn: TrainNoGNN
-    baselines: Baselines
     index: Index
     retrieve: Retrieve
     rerank: Rerank

@@ -133,7 +133,7 @@ class System(Section):
     Attributes:
         name, branch: the keys that it stands under.
         base: the system that it is made from, where its kind has one (`BASES`).
-        by: how a reordered system ranks anew: a closed form of `baselines.shifting`, `prior`, or `logged` queries.
+        by: how a reordered system ranks anew: a method of `closed_form.METHODS`, or `logged` queries.
     """
 
     name: str
@@ -141,7 +141,7 @@ class System(Section):
     title: str
     kind: Literal["lexical", "plain", "shifted", "reordered", "graph", "fused", "views", "reranked"]
     base: str = ""
-    by: Literal["", "mean", "nudge_m", "nudge_n", "closed_form", "prior", "logged"] = ""
+    by: Literal["", "mean", "nudge_n", "closed_form", "logged"] = ""
 
     @property
     def encoder(self) -> str:

@@ -2,7 +2,7 @@
 
 import logging
 
-from gnn_encoder.baselines.choice import Choice, Setting
+from gnn_encoder.controls.choose import Choice, Setting
 from gnn_encoder.evaluation.claim import Claim, Splits
 from gnn_encoder.evaluation.significance import Comparison
 from gnn_encoder.pipeline.project import LEXICAL, LOGGED, UNTOUCHED, title_of
@@ -17,7 +17,7 @@ CURES = {
 }
 NOTE = (
     "Weights are lambda of the mean of labelled queries, standard deviations of M_de's scores of one query's passages "
-    "for the prior and for logged queries, and BM25's share of the hybrid"
+    "for logged queries, and BM25's share of the hybrid"
 )
 
 

@@ -7,7 +7,7 @@ import polars as pl
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import Form, read_json
-from gnn_encoder.baselines.choice import CHOICE, Choice, read_choice
+from gnn_encoder.controls.choose import CHOICE, Choice, read_choice
 from gnn_encoder.evaluation.claim import Claim
 from gnn_encoder.evaluation.values import Comparisons, Means
 from gnn_encoder.pipeline import project

@@ -15,25 +15,16 @@ from gnn_encoder.base.files import fingerprint
 from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.runs import as_run, read_run, write_ranking
 from gnn_encoder.base.tables import OWN, QRELS, QUERIES, count_rows, read_column, write_table
-from gnn_encoder.baselines.choice import read_choice
-from gnn_encoder.baselines.logged_neighbours import LABELLED
+from gnn_encoder.controls.choose import read_choice
+from gnn_encoder.controls.log import LABELLED
 from gnn_encoder.data.prepare import prepare
 from gnn_encoder.data.sources import open_source
 from gnn_encoder.evaluation.measures import mean
-from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.closed_forms import Labelled
+from gnn_encoder.pipeline import controls, project
+from gnn_encoder.pipeline.controls import Encoded
 from gnn_encoder.pipeline.judging import judgements
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.rankings import (
-    Encoded,
-    dev_queries,
-    favour,
-    neighbours,
-    read_ranked,
-    write_best,
-    write_hybrid,
-)
 from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.exact import exact_top_k
 from gnn_encoder.text.corpus import embed_queries, encode_corpus, origin_of, passage_inputs
@@ -42,29 +33,20 @@ from gnn_encoder.text.encoder import DualEncoder
 from ..project import ROOT
 
 BASE = "dual_encoder"
-FORMS = {"query_mean": "mean", "nudge_m": "nudge_m", "nudge_n": "nudge_n", "closed_form": "closed_form"}
-SYSTEMS = (*FORMS, "label_prior", "logged_neighbours", "hybrid")
-ONE_SETTING = {"query_mean": [0.3], "label_prior": [1.0], "neighbours": [2], "neighbour_weights": [1.0]}
-ONE_SETTING |= {"neighbour_temperatures": [0.1], "bm25_weights": [0.5], "reciprocal_ranks": []}
+FORMS = {"query_mean": "mean", "nudge_n": "nudge_n", "closed_form": "closed_form"}
+SYSTEMS = (*FORMS, "logged_neighbours", "hybrid")
 
 
 def write(system: str, params: Params, target: Path, dense: Sequence[str] = (BASE,)) -> None:
     """What the stage `baselines` does for a system on a base, without DVC."""
     target.mkdir(exist_ok=True)
-    dev, runs, encoded = dev_queries(params), project.runs(BASE), partial(Encoded.of, section=params.encoder)
+    dev, runs, encoded = controls.dev_queries(params), project.runs(BASE), partial(Encoded.of, section=params.encoder)
     if system in FORMS:
-        labelled = Labelled.of(encoded(BASE), dev, params.retrieve.depth)
-        choice, moved = labelled.write_best(system, FORMS[system], target, params)
-        labelled.write_matrix(target / "matrix", choice, moved, params)
+        controls.write_closed_forms(encoded(BASE), {target: (system, FORMS[system])}, target / "matrix", dev, params)
     elif system == "hybrid":
-        write_hybrid(target, {name: project.runs(name) for name in dense}, [BASE], encoded, dev, params)
+        controls.write_hybrid(target, {name: project.runs(name) for name in dense}, [BASE], encoded, dev, params)
     else:
-        way = (
-            favour(runs, params)
-            if system == "label_prior"
-            else neighbours(encoded(BASE), runs, target, params.baselines)
-        )
-        write_best(target, system, way, dev, params)
+        controls.write(target, system, *controls.with_log(encoded(BASE), runs, target, dev, params))
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +90,6 @@ def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "project"
 
 
-def with_one_setting(params: Params) -> Params:
-    return params.model_copy(update={"baselines": params.baselines.model_copy(update=ONE_SETTING)})
-
-
 def written(system: str, params: Params) -> dict[str, str]:
     """What the baseline writes, file by file, apart from its choice."""
     target = Path("written")
@@ -127,15 +105,19 @@ def shift_labels(split: str) -> None:
     write_table(project.qrels(split), QRELS, [table.with_columns(pl.col("pid").shift(-1, fill_value="p5")).to_arrow()])
 
 
-@pytest.mark.parametrize("system", ["query_mean", "label_prior", "logged_neighbours", "hybrid"])
-def test_only_training_labels_are_used(folder: Path, params: Params, system: str) -> None:
-    one = with_one_setting(params)
-    before = written(system, one)
+@pytest.mark.parametrize("system", ["query_mean", "logged_neighbours", "hybrid"])
+def test_only_training_labels_are_used(
+    folder: Path, params: Params, system: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ones = {"closed_form.MEAN_WEIGHTS": (0.3,), "log.WEIGHTS": (1.0,), "log.NEIGHBOURS": (2,), "hybrid.WEIGHTS": (0.5,)}
+    for name, value in (ones | {"log.TEMPERATURES": (0.1,)}).items():
+        monkeypatch.setattr(f"gnn_encoder.controls.{name}", value)
+    before = written(system, params)
     shift_labels("dev")
     project.qrels("test").unlink()
-    assert written(system, one) == before, "dev labels choose among settings, of which there is one"
+    assert written(system, params) == before, "dev labels choose among settings, of which there is one"
     shift_labels("train")
-    assert written(system, one) != before
+    assert written(system, params) != before
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -151,50 +133,38 @@ def test_the_value_on_dev_is_that_of_the_run(folder: Path, params: Params, syste
             run["qid"].unique(maintain_order=True).to_list() == read_column(project.queries(split), "qid").to_pylist()
         )
         assert run.group_by("qid").len()["len"].max() == params.retrieve.depth
+    if system in FORMS:
+        assert choice.chosen.value == pytest.approx(searched(Path("written/matrix"), params), abs=1e-12)
 
 
-@pytest.mark.parametrize("system", FORMS)
-def test_the_value_of_the_shifted_matrix_is_that_of_searching_it(folder: Path, params: Params, system: str) -> None:
-    write(system, params, Path("written"))
-    choice = read_choice(Path("written"))
+def searched(matrix: Path, params: Params) -> float:
+    """RR@10 of the dev queries in a search of a passage matrix."""
     encoder = DualEncoder.load(project.encoder(BASE), precision="fp32").for_inference()
-    found, _ = exact_top_k(
-        Path("written/matrix"), embed_queries(encoder, open_queries(project.queries("dev"), encoder), 512), 10
-    )
+    vectors = embed_queries(encoder, open_queries(project.queries("dev"), encoder), 512)
     qids, pids = (
         pl.Series(read_column(path, name))
         for path, name in ((project.queries("dev"), "qid"), (project.PASSAGES, "pid"))
     )
-    values = judgements("dev", params.evaluate).measure(as_run(found, qids, pids), ["RR@10"])
-    assert choice.chosen.value == pytest.approx(mean(values)["RR@10"], abs=1e-12)
+    run = as_run(exact_top_k(matrix, vectors, 10)[0], qids, pids)
+    return mean(judgements("dev", params.evaluate).measure(run, ["RR@10"]))["RR@10"]
 
 
-def test_doing_nothing_is_m_de(folder: Path, params: Params) -> None:
-    nothing = {"query_mean": [0.0], "label_prior": [0.0], "neighbour_weights": [0.0], "bm25_weights": [0.0]}
-    section = params.baselines.model_copy(update=nothing | {"neighbours": [1], "reciprocal_ranks": []})
-    same = params.model_copy(update={"baselines": section})
-    expected = read_run(project.run_file(BASE, "test"))
-    for system in ("label_prior", "logged_neighbours"):
-        target = Path(system)
-        write(system, same, target)
-        found = read_run(target / "test.trec.gz")
-        # Beyond M_de's run stand neighbours' passages that would be below its last one.
-        assert found.filter(pl.col("rank") <= 40).equals(expected.filter(pl.col("rank") <= 40)), system
-    write("query_mean", same, Path("shifted"))
-    matrices = [path / "embeddings.npy" for path in (Path("shifted/matrix"), project.embeddings(BASE))]
-    assert matrices[0].read_bytes() == matrices[1].read_bytes()
-
-
-def test_neighbours_do_not_bring_a_query_to_itself(folder: Path, params: Params) -> None:
+def test_neighbours_do_not_bring_a_query_to_itself(
+    folder: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
     labelled = relevant_pairs(*project.tables("train"))["passage"].unique()
     for split in project.JUDGED:
         queries = pl.DataFrame({"query": range(count_rows(project.queries(split)))})
         own = queries.join(labelled.to_frame(), how="cross").cast(pl.Int32)
         write_table(project.IDENTICAL / f"{split}.parquet", OWN, [own.to_arrow()])
-    found = neighbours(Encoded.of(BASE, params.encoder), project.runs(BASE), Path("log"), params.baselines)
-    for split, candidates in found.candidates.items():
-        run, _ = read_ranked(project.runs(BASE), split)
-        assert all(set(row) <= {-1, *ran} for row, ran in zip(candidates.passages, run, strict=True))
+    found, ranked_anew = dict[str, Any](), controls.ranked_anew
+    monkeypatch.setattr(
+        controls, "ranked_anew", lambda of, *given, **more: found.update(of) or ranked_anew(of, *given, **more)
+    )
+    write("logged_neighbours", params, Path("log"))
+    for split, (passages, _) in found.items():
+        run, _ = controls.read_ranked(project.runs(BASE), split)
+        assert all(set(row) <= {-1, *ran} for row, ran in zip(passages, run, strict=True))
 
 
 def test_the_hybrid_is_never_below_its_parts(folder: Path, params: Params) -> None:
@@ -253,15 +223,15 @@ def test_baselines_of_data_that_is_judged_by_answers(folder: Path, params: Param
     for system in SYSTEMS:
         write(system, params, Path(system))
         values = {one.value for one in read_choice(Path(system)).tried}
-        assert len(values) > 1 or system in ("nudge_m", "closed_form"), system  # which choose by themselves
+        assert len(values) > 1 or system == "closed_form", system  # which chooses by itself
 
 
-def test_a_sample_of_the_dev_queries(folder: Path, params: Params) -> None:
-    few = params.model_copy(update={"baselines": params.baselines.model_copy(update={"dev_queries": 6})})
-    rows = dev_queries(few).rows
+def test_a_sample_of_the_dev_queries(folder: Path, params: Params, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gnn_encoder.pipeline.controls.DEV_QUERIES", 6)
+    rows = controls.dev_queries(params).rows
     assert len(set(rows.tolist())) == 6 and rows.tolist() == sorted(rows.tolist())
-    assert rows.tolist() == dev_queries(few).rows.tolist()
-    write("label_prior", few, Path("written"))
+    assert rows.tolist() == controls.dev_queries(params).rows.tolist()
+    write("query_mean", params, Path("written"))
     assert read_choice(Path("written")).queries == 6
 
 
@@ -270,4 +240,4 @@ def test_a_sample_of_the_dev_queries(folder: Path, params: Params) -> None:
 )
 def test_how_deep_a_measure_looks(folder: Path, params: Params, measure: str, depth: int) -> None:
     section: Any = params.evaluate.model_copy(update={"significance": measure})
-    assert dev_queries(params.model_copy(update={"evaluate": section})).depth == depth
+    assert controls.dev_queries(params.model_copy(update={"evaluate": section})).depth == depth

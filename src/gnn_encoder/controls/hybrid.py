@@ -1,7 +1,7 @@
 """BM25, a dense system and the query log together: one ranking of all, and their indexes searched for a query.
 
 What the log says is added to the dense scores (`logged_neighbours`). This ranking and BM25's are joined by a weighted
-sum of standardised scores, or by reciprocal ranks.
+sum of standardised scores.
 """
 
 from dataclasses import dataclass, replace
@@ -13,63 +13,30 @@ import numpy as np
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import Matrix, Rows, Scores
-from gnn_encoder.baselines.choice import Choice, Setting, read_choice
-from gnn_encoder.baselines.logged_neighbours import LABELLED, LabelledQueries, with_neighbours
-from gnn_encoder.baselines.rankings import NOTHING, Ranking, best, taken, union
-from gnn_encoder.pipeline.params import Baselines
+from gnn_encoder.controls.choose import NOTHING, Candidates, Choice, Ranking, Setting, read_choice, taken, top, union
+from gnn_encoder.controls.log import LABELLED, LabelledQueries, with_log
 from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.faiss_index import PassageIndex
 
-SCORES, RANKS = "scores", "reciprocal ranks"
+WEIGHTS = tuple(step / 10 for step in range(11))  # BM25's; of equally good ones the first is taken
 AMONG_EQUALS = np.float32(1e-4)  # weight of the dense scores where BM25 has all: what it does not find stays in order
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fusion:
-    """The passages that two systems found, and what each system gives them.
+def fused(dense: Ranking, lexical: Ranking) -> Candidates:
+    """The passages that two systems found, with (1 - w) z(dense) + w z(BM25), where w is the setting's `weight`.
 
-    *Shape:* all (n, c): passages, -1 where there is none; standardised scores; ranks from 1, infinite where the system
-    did not find the passage.
+    Where w is 1, dense scores order equals. *Shape:* (n, a), (n, b): passages and scores, best first.
     """
+    passages, in_dense, in_lexical = union(dense[0], lexical[0])
+    of_dense = taken(in_dense, *standardised(*dense))
+    of_lexical = taken(in_lexical, *standardised(*lexical, others=0.0))
 
-    passages: Rows
-    dense: Scores
-    lexical: Scores
-    dense_ranks: Scores
-    lexical_ranks: Scores
+    def scores(setting: Setting) -> Scores:
+        weight = np.float32(setting["weight"])
+        found = max(1 - weight, AMONG_EQUALS) * of_dense + weight * of_lexical
+        return np.where(passages < 0, NOTHING, found).astype(np.float32)
 
-    @classmethod
-    def of(cls, dense: Ranking, lexical: Ranking) -> Self:
-        """Join two rankings. *Shape:* (n, a) and (n, b): passages and scores, best first."""
-        passages, in_dense, in_lexical = union(dense[0], lexical[0])
-        return cls(
-            passages=passages,
-            dense=taken(in_dense, *standardised(*dense)),
-            lexical=taken(in_lexical, *standardised(*lexical, others=0.0)),
-            dense_ranks=_ranks(in_dense),
-            lexical_ranks=_ranks(in_lexical),
-        )
-
-    def scores(self, setting: Setting) -> Scores:
-        """The fused scores; `NOTHING` where there is no passage. *Shape:* (n, c).
-
-        By scores: (1 - w) z(dense) + w z(BM25), with w the setting's `weight`. Where w is 1, dense scores order equals.
-        By ranks: 1 / (k + rank of dense) + 1 / (k + rank of BM25), with k the setting's `k` (Cormack et al. 2009).
-        """
-        if setting["by"] == SCORES:
-            weight = np.float32(setting["weight"])
-            fused = max(1 - weight, AMONG_EQUALS) * self.dense + weight * self.lexical
-        else:
-            k = np.float32(setting["k"])
-            fused = 1 / (k + self.dense_ranks) + 1 / (k + self.lexical_ranks)
-        return np.where(self.passages < 0, NOTHING, fused).astype(np.float32)
-
-
-def settings(section: Baselines) -> list[Setting]:
-    """All ways to fuse that are tried; of equally good ones the first is taken, which has the least of BM25."""
-    by_scores: list[Setting] = [{"by": SCORES, "weight": weight} for weight in sorted(set(section.bm25_weights))]
-    by_ranks: list[Setting] = [{"by": RANKS, "k": k} for k in sorted(set(section.reciprocal_ranks))]
-    return by_scores + by_ranks
+    return passages, scores
 
 
 def standardised(passages: Rows, scores: Scores, others: float | None = None) -> tuple[Scores, Scores]:
@@ -91,10 +58,6 @@ def standardised(passages: Rows, scores: Scores, others: float | None = None) ->
     deviation = np.sqrt((centred**2).sum(axis=1, keepdims=True) / count)
     result = np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > 0).astype(np.float32)
     return result[:, :-1], result.min(axis=1, initial=0.0)
-
-
-def _ranks(columns: Rows) -> Scores:
-    return np.where(columns >= 0, columns + 1.0, np.inf).astype(np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +103,7 @@ class HybridIndex:
         asks = "log_weight" in choice.facts and choice.facts["dense"] == system
         return cls(
             dense=dense,
-            lexical=None if choice.setting == {"by": SCORES, "weight": 0.0} else bm25,
+            lexical=bm25 if choice.setting["weight"] else None,
             log=LabelledQueries.open(folder / LABELLED) if asks else None,
             choice=choice,
             depth=int(choice.facts["depth"]),
@@ -163,8 +126,8 @@ class HybridIndex:
             found = self._asked(self.log, query, found, depth)
         if self.lexical is None:
             return found[0][:, :k], found[1][:, :k]
-        fusion = Fusion.of(found, self._lexical(self.lexical, text, depth))
-        return best(fusion.passages, fusion.scores(self.choice.setting), k)
+        passages, scores = fused(found, self._lexical(self.lexical, text, depth))
+        return top(passages, scores(self.choice.setting), k)
 
     def _asked(self, log: LabelledQueries, query: Matrix, found: Ranking, depth: int) -> Ranking:
         """What the dense index found, ranked anew by what the log says. *Shape:* found (1, n) -> (1, n) both."""
@@ -172,8 +135,8 @@ class HybridIndex:
         setting = {name.removeprefix("log_"): value for name, value in facts.items() if name.startswith("log_")}
         given = log.look_up(query, int(setting["neighbours"]))
         there = replace(given, passages=np.where(given.passages < 0, -1, self.dense_rows[given.passages]))
-        bonus = with_neighbours(found, there, unit=float(setting["unit"]))
-        return best(bonus.passages, bonus.scores(setting), depth)
+        passages, scores = with_log(found, there, float(setting["unit"]))
+        return top(passages, scores(setting), depth)
 
     def _lexical(self, lexical: BM25Index, text: str, depth: int) -> Ranking:
         """BM25's best passages that are still there, as dense rows, padded with -1. *Shape:* (1, depth) both."""

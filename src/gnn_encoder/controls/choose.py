@@ -1,0 +1,162 @@
+"""Which setting of a control is best on dev, and the rankings among which it chooses."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gnn_encoder.base.files import read_json, write_json
+from gnn_encoder.base.judgements import with_rows
+from gnn_encoder.base.matrix import Rows, Scores
+from gnn_encoder.base.runs import as_matrices, read_run
+from gnn_encoder.base.tables import count_rows
+from gnn_encoder.search.exact import least, of_scores, unpack
+
+CHOICE = "choice.json"
+NOTHING = np.float32(-np.inf)  # the score where there is no passage
+Value = float | int | str
+Setting = dict[str, Value]  # such as {"weight": 0.1}
+Ranking = tuple[Rows, Scores]  # (n, k) both: each query's passages, -1 where there are fewer, and their scores
+# (n, c): the passages that may be ranked for each query, -1: none, and what gives their scores with a setting
+Candidates = tuple[Rows, Callable[[Setting], Scores]]
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """A setting, and the mean of the measure over the dev queries with it, in 0..1."""
+
+    setting: Setting
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """The best of the settings tried.
+
+    Attributes:
+        measure: that of `evaluate.significance`.
+        queries: number of dev queries that chose.
+        facts: what else a reader or a search has to know, such as the unit of a weight.
+    """
+
+    measure: str
+    queries: int
+    chosen: Tried
+    tried: list[Tried]
+    facts: Setting = field(default_factory=dict)
+
+    @property
+    def setting(self) -> Setting:
+        """The chosen setting."""
+        return self.chosen.setting
+
+    def tell(self, system: str) -> None:
+        """Log what was chosen, of how many settings, and how good it is on dev."""
+        points = f"{self.measure} {100 * self.chosen.value:.1f} on {self.queries} dev queries"
+        log.info("%s: %s, the best of %d settings: %s", system, shown(self.setting), len(self.tried), points)
+
+
+def write_choice(folder: Path, choice: Choice) -> None:
+    """Write the choice into an artifact's folder."""
+    write_json(folder / CHOICE, choice)
+
+
+def read_choice(folder: Path) -> Choice:
+    """Read the choice of an artifact."""
+    return read_json(folder / CHOICE, Choice)
+
+
+def shown(setting: Setting) -> str:
+    """A setting in a line."""
+    return ", ".join(f"{name} {value if isinstance(value, str) else f'{value:.3g}'}" for name, value in setting.items())
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevQueries:
+    """Dev queries that choose.
+
+    Attributes:
+        rows: their rows in a table, ascending. *Shape:* (n,).
+        measure: name of the measure that decides.
+        depth: passages per query that decide it.
+        values: gives the measure's mean for each of several rankings of these queries: rows of passages, best first, -1
+            where there is none. *Shape:* (n, k) each.
+    """
+
+    rows: Rows
+    measure: str
+    depth: int
+    values: Callable[[Iterable[Rows]], list[float]]
+
+
+def best_on_dev(settings: list[Setting], rank: Callable[[Setting], Rows], dev: DevQueries) -> Choice:
+    """The setting whose ranking of the dev queries is best; of equally good ones the first.
+
+    Args:
+        rank: gives the ranking with a setting, as `DevQueries.values` takes it.
+    """
+    values = dev.values(rank(setting) for setting in settings)
+    tried = [Tried(setting=setting, value=value) for setting, value in zip(settings, values, strict=True)]
+    chosen = max(tried, key=lambda one: one.value)
+    return Choice(measure=dev.measure, queries=len(dev.rows), chosen=chosen, tried=tried)
+
+
+def ranked_anew(
+    candidates: Mapping[str, Candidates], settings: list[Setting], dev: DevQueries, *, depth: int
+) -> tuple[Choice, dict[str, Ranking]]:
+    """The setting that ranks the candidates of the dev queries best, and split -> its `depth` best passages.
+
+    Args:
+        candidates: split -> its candidates; `dev` is among the splits.
+    """
+    passages, scores = candidates["dev"]
+    of_sample = passages[dev.rows]
+    choice = best_on_dev(settings, lambda one: top(of_sample, scores(one)[dev.rows], dev.depth)[0], dev)
+    return choice, {split: top(of, scores(choice.setting), depth) for split, (of, scores) in candidates.items()}
+
+
+def read_ranking(run: Path, queries: Path, passages: Path) -> Ranking:
+    """A system's run of all queries of a table. *Shape:* (queries, longest ranking) both."""
+    found = with_rows(read_run(run), queries, passages)
+    rows, scores = as_matrices(found, np.arange(count_rows(queries)))
+    scores[rows < 0] = NOTHING
+    return rows, scores
+
+
+def top(passages: NDArray[Any], scores: Scores, depth: int) -> Ranking:
+    """Each query's `depth` best passages, the lower row first among equals.
+
+    *Shape:* (n, k) both, in any order, passages -1 with score `NOTHING` -> (n, min(k, depth)) both.
+    """
+    return unpack(np.sort(least(of_scores(passages, scores), depth)))
+
+
+def union(first: Rows, second: Rows) -> tuple[Rows, Rows, Rows]:
+    """The passages that either of two rankings has, each once a query.
+
+    *Shape:* (n, a), (n, b) -> (n, a + b) three times: passages, padded with -1 anywhere; their columns in `first`; in
+    `second`. A column is -1 where the ranking does not have the passage.
+    """
+    passages = np.concatenate([first, second], axis=1)
+    order = np.argsort(passages, axis=1, kind="stable")  # a passage of both stands first as that of `first`
+    passages, width = np.take_along_axis(passages, order, axis=1), first.shape[1]
+    in_first = np.where(order < width, order, -1)
+    in_second = np.where(order >= width, order - width, -1)
+    again = np.zeros(passages.shape, dtype=bool)
+    again[:, 1:] = (passages[:, 1:] == passages[:, :-1]) & (passages[:, 1:] >= 0)
+    in_second[:, :-1] = np.where(again[:, 1:], in_second[:, 1:], in_second[:, :-1])
+    passages[again] = -1
+    return passages, in_first, in_second
+
+
+def taken(columns: Rows, values: Scores, otherwise: Scores) -> Scores:
+    """`values` at `columns`; `otherwise` where a column is -1. *Shape:* (n, c), (n, a), (n,) -> (n, c)."""
+    if values.shape[1] == 0:
+        return np.broadcast_to(otherwise[:, None], columns.shape).astype(np.float32)
+    found = np.take_along_axis(values, np.maximum(columns, 0), axis=1)
+    return np.where(columns >= 0, found, otherwise[:, None]).astype(np.float32)

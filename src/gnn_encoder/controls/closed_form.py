@@ -1,0 +1,319 @@
+"""What labels give without training: closed forms move labelled passages towards their queries.
+
+The family is h'_p = h_p + w n_p^-a (C + lambda I)^-1 c_p. c_p is the sum of p's labelled queries, n_p their number, and
+C the second moment of all labelled queries (1/n of their Gram matrix). It holds
+
+- ridge regression (a = 0): each passage is a linear classifier of queries, which starts from h_p,
+- the mean of a passage's labelled queries (a = 1, no whitening), their sum (a = 0), and what lies between,
+
+each brought back to length 1, or not. Which is best differs from log to log, so that all are tried on dev. Passages
+without a label, and with w = 0 all passages, keep their vectors to the bit.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.judgements import Identical, contains
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, array_blocks, gather, of_length_1
+from gnn_encoder.controls.choose import Ranking, Setting, top
+from gnn_encoder.search.exact import block_top_k
+
+METHODS = MEAN, NUDGE_N, FAMILY = "mean", "nudge_n", "closed_form"
+# Of each the value that changes least comes first: of equally good ones it is taken.
+MEAN_WEIGHTS = (0.0, -0.1, 0.1, -0.2, 0.2, -0.4, 0.4, 0.7, -1.0, 1.0, 1.5, 2.5)
+GAMMAS = tuple(0.02 * step for step in range(25))  # the paper's grid
+RIDGES = (None, 0.3, 3.0, 30.0)  # lambda in mean eigenvalues of C; None: without whitening
+POWERS = (1.0, 0.75, 0.5, 0.0)  # a
+STEPS = (0.1, -0.1, 0.2, -0.2, 0.4, -0.4, 0.7, 1.0, 1.5, 2.5, 4.0)  # mean length of what is added, in that of h_p
+DEPTH = 10  # of the measure, RR@10
+ENTRIES = 2**21  # scores of dev queries that are held at a time
+TRIED = 2**24  # scores by which each member is tried: fewer dev queries where many passages have a label
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledPassages:
+    """The labelled passages, and what asks for them.
+
+    *Shape:* passages (l,), their rows, ascending; vectors (l, d), h_p; sums (l, d), c_p; counts (l,), n_p; moment
+    (d, d), C.
+    """
+
+    passages: Rows
+    vectors: Matrix
+    sums: Matrix
+    counts: NDArray[np.int64]
+    moment: Matrix
+
+    @classmethod
+    def of(cls, passages: NDArray[Any], pairs: pl.DataFrame, queries: Matrix) -> Self:
+        """Sum up labelled queries. *Shape:* passages (m, d), queries (n, d); pairs: columns query, passage."""
+        pairs = pairs.sort("passage", "query")
+        rows, first, counts = np.unique(pairs["passage"].to_numpy(), return_index=True, return_counts=True)
+        sums = np.add.reduceat(queries[pairs["query"].to_numpy()], first, axis=0)
+        asking = queries[pairs["query"].unique().to_numpy()]
+        moment = asking.T @ asking / np.float32(max(1, len(asking)))
+        vectors = gather(passages, rows).astype(np.float32)
+        return cls(passages=rows, vectors=vectors, sums=sums, counts=counts, moment=moment)
+
+    def plus_mean(self, weight: float, *, unit_length: bool) -> Matrix:
+        """h_p + weight * mean of p's labelled queries; of length 1 again where vectors have it. *Shape:* (l, d)."""
+        if weight == 0:
+            return self.vectors
+        moved: Matrix = self.vectors + np.float32(weight) * (self.sums / self.counts[:, None]).astype(np.float32)
+        return of_length_1(moved) if unit_length else moved
+
+    def nudged(self, gamma: float) -> Matrix:
+        """NUDGE-N (Zeighami et al., ICLR 2025): h_p turned towards c_p, by a squared distance of gamma at most.
+
+        With z the direction of the part of c_p that is at right angles to h_p, and where c_p is not nearer than that:
+
+            h'_p = (1 - gamma / 2) h_p + sqrt(gamma - gamma^2 / 4) z
+
+        Vectors have length 1. A passage from which c_p points away (h_p . c_p < 0) stays, as in the authors' code.
+        *Shape:* (l, d).
+        """
+        if gamma == 0:
+            return self.vectors
+        h_p, direction = self.vectors, of_length_1(self.sums)
+        cosine = np.einsum("ij,ij->i", h_p, direction)[:, None]
+        z = of_length_1(direction - cosine * h_p)
+        turned = np.float32(1 - gamma / 2) * h_p + np.float32(np.sqrt(gamma - gamma**2 / 4)) * z
+        moved: Matrix = np.where(cosine >= 1 - gamma / 2, direction, turned)
+        return np.where(cosine < 0, h_p, moved)
+
+    def place(self, first: int, block: Matrix, moved: Matrix) -> Matrix:
+        """The rows of a matrix from `first` on, with the labelled ones `moved`. *Shape:* block (b, d), moved (l, d)."""
+        low, high = np.searchsorted(self.passages, [first, first + len(block)])
+        block[self.passages[low:high] - first] = moved[low:high]
+        return block
+
+
+class Unmoved:
+    """Rankings of all passages, of which only the labelled ones move: the others are searched once.
+
+    Args:
+        passages: *Shape:* (m, d).
+        queries: *Shape:* (n, d).
+        k: passages a query.
+        identical: tells which passages the queries are themselves, none of which is ranked.
+    """
+
+    def __init__(
+        self,
+        passages: NDArray[Any],
+        labelled: LabelledPassages,
+        queries: Matrix,
+        k: int,
+        identical: Identical | None = None,
+    ) -> None:
+        self._rows, self.queries, self._k, self._identical = labelled.passages, queries, k, identical or Identical()
+        self._wide = k + self._identical.most
+        shape = len(queries), 0
+        self._top: Ranking = np.empty(shape, np.int64), np.empty(shape, np.float32)
+        with tqdm(total=len(passages), desc="unlabelled", unit="passage", unit_scale=True) as bar:
+            for first, block in array_blocks(passages):
+                low, high = np.searchsorted(self._rows, [first, first + len(block)])
+                others = np.delete(np.arange(len(block)), self._rows[low:high] - first)
+                if len(others):
+                    self._top = self._joined(*block_top_k(block[others], queries, self._wide), first + others)
+                bar.update(len(block))
+
+    @property
+    def top(self) -> Ranking:
+        """Each query's best passages of those that do not move. *Shape:* (n, at most k) both."""
+        return self._identical.without_own(*self._top, self._k)
+
+    def rank(self, moved: Matrix) -> Ranking:
+        """Each query's best passages with these vectors of the labelled ones. *Shape:* (l, d) -> two (n, min(k, m))."""
+        if len(moved) == 0:
+            return self.top
+        found = block_top_k(np.ascontiguousarray(moved), self.queries, self._wide)
+        return self._identical.without_own(*self._joined(*found, self._rows), self._k)
+
+    def _joined(self, places: Rows, scores: Scores, rows: Rows) -> Ranking:
+        passages = np.concatenate([self._top[0], rows[places]], axis=1)
+        return top(passages, np.concatenate([self._top[1], scores], axis=1), self._wide)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """A member of the family; `weight` is w."""
+
+    weight: float = 0.0
+    power: float = 1.0
+    ridge: float | None = None
+    unit_length: bool = False
+
+    @property
+    def setting(self) -> Setting:
+        """The member by name: w, a, lambda, and whether vectors have length 1 again."""
+        whitened = "not whitened" if self.ridge is None else self.ridge
+        length = "1" if self.unit_length else "any"
+        return {"weight": self.weight, "power": self.power, "lambda": whitened, "length": length}
+
+    def scale(self, counts: NDArray[np.int64]) -> Scores:
+        """W n_p^-a. *Shape:* (l,) -> (l,)."""
+        found: Scores = np.float32(self.weight) * counts.astype(np.float32) ** np.float32(-self.power)
+        return found
+
+    def moved(self, labelled: LabelledPassages, whitened: Matrix) -> Matrix:
+        """New vectors of the labelled passages. `whitened`: their sums times the `whitener`. *Shape:* (l, d)."""
+        if self.weight == 0:
+            return labelled.vectors
+        moved: Matrix = labelled.vectors + self.scale(labelled.counts)[:, None] * whitened
+        return of_length_1(moved) if self.unit_length else moved
+
+
+def whitener(moment: Matrix, ridge: float | None) -> Matrix:
+    """(C + lambda I)^-1 times 1 + lambda, both in mean eigenvalues of C; I without whitening. *Shape:* (d, d)."""
+    d = len(moment)
+    if ridge is None:
+        return np.eye(d, dtype=np.float32)
+    unit = max(float(np.trace(moment)) / d, 1e-12)
+    inverse = np.linalg.inv(moment.astype(np.float64) / unit + ridge * np.eye(d))
+    found: Matrix = (inverse * (1 + ridge)).astype(np.float32)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClosedForm:
+    """The best member, the matrix of its whitening, and its RR@10 of the dev queries by which it was tried."""
+
+    form: Form
+    whitener: Matrix
+    value: float
+
+    def moved(self, labelled: LabelledPassages) -> Matrix:
+        """New vectors of the labelled passages. *Shape:* (l, d)."""
+        return self.form.moved(labelled, labelled.sums @ self.whitener)
+
+
+def best_form(labelled: LabelledPassages, unmoved: Unmoved, pairs: pl.DataFrame, *, unit_length: bool) -> ClosedForm:
+    """Try the family on dev. Of equally good members the first is taken; h_p as it is comes first.
+
+    Args:
+        unmoved: what dev queries find among passages without a label.
+        pairs: what is relevant for the dev queries, columns query, passage.
+        unit_length: whether vectors have length 1, so that members which have it too are tried.
+    """
+    ranks = DevRanks.of(labelled, unmoved, pairs)
+    length = float(np.linalg.norm(labelled.vectors, axis=1).mean()) if len(labelled.passages) else 0.0
+    best: ClosedForm | None = None
+    for ridge in RIDGES:
+        by = whitener(labelled.moment, ridge)
+        whitened = labelled.sums @ by
+        forms = list(_members(labelled, whitened, ridge, length, unit_length=unit_length))
+        if best is None:
+            forms.insert(0, Form())
+        if not forms:  # nothing has a label
+            continue
+        values = ranks.values(labelled, whitened, forms)
+        at = int(np.argmax(values))
+        if best is None or values[at] > best.value:
+            best = ClosedForm(form=forms[at], whitener=by, value=float(values[at]))
+    assert best is not None
+    return best
+
+
+def _members(
+    labelled: LabelledPassages, whitened: Matrix, ridge: float | None, length: float, *, unit_length: bool
+) -> Iterator[Form]:
+    """The members of one whitening: w by the mean length of what it adds."""
+    norms = np.linalg.norm(whitened, axis=1)
+    lengths = (True, False) if unit_length else (False,)
+    for power, unit, step in product(POWERS, lengths, STEPS):
+        added = float((norms * labelled.counts**-power).mean()) if len(norms) else 0.0
+        if added > 0:
+            yield Form(weight=step * length / added, power=power, ridge=ridge, unit_length=unit)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DevRanks:
+    """What dev queries score where no member of the family changes it.
+
+    *Shape:* queries (q, d); top (q, k), the best scores of passages without a label; own (q,), that of the first
+    relevant one among these, -inf where there is none; query, place (pairs,): the relevant passages that have a
+    label, as places among these, sorted by query.
+    """
+
+    queries: Matrix
+    top: Scores
+    own: Scores
+    query: Rows
+    place: Rows
+
+    @classmethod
+    def of(cls, labelled: LabelledPassages, unmoved: Unmoved, pairs: pl.DataFrame) -> Self:
+        """Look up the relevant passages of dev queries, or of some where the labels are many."""
+        judged = pairs["query"].unique()
+        step = -(-len(judged) * len(labelled.passages) // TRIED)  # each so many-th query
+        pairs = pairs.filter(pl.col("query").is_in(judged.sort().gather_every(max(1, step)).implode()))
+        rows, query = np.unique(pairs["query"].to_numpy(), return_inverse=True)
+        passage, (others, scores) = pairs["passage"].to_numpy(), (matrix[rows] for matrix in unmoved.top)
+        m = 1 + max(passage.max(initial=0), others.max(initial=0))
+        relevant = contains(np.sort(query * m + passage), np.arange(len(rows))[:, None] * m + others)
+        own = np.where(relevant, scores, -np.inf).max(axis=1, initial=-np.inf)
+        place = np.searchsorted(labelled.passages, passage)
+        moves = np.append(labelled.passages, -1)[place] == passage
+        order = np.argsort(query[moves], kind="stable")
+        query, place = query[moves][order], place[moves][order]
+        return cls(queries=unmoved.queries[rows], top=scores, own=own.astype(np.float32), query=query, place=place)
+
+    def values(self, labelled: LabelledPassages, whitened: Matrix, forms: list[Form]) -> NDArray[np.float64]:
+        """The mean RR@10 with each of some members that have the same whitening. *Shape:* (forms,)."""
+        total = np.zeros(len(forms))
+        parts = [(form.scale(labelled.counts), _lengths(labelled, whitened, form)) for form in forms]
+        size = max(1, ENTRIES // max(1, len(whitened)))
+        for first in range(0, len(self.queries), size):
+            part = slice(first, first + size)
+            low, high = np.searchsorted(self.query, [first, first + size])
+            pairs = self.query[low:high] - first, self.place[low:high]
+            q = self.queries[part]
+            base, added = q @ labelled.vectors.T, q @ whitened.T
+            for number, (scale, length) in enumerate(parts):
+                scores = (base + added * scale) / length
+                best = self.own[part].copy()
+                np.maximum.at(best, pairs[0], scores[pairs])
+                before = (scores > best[:, None]).sum(axis=1) + (self.top[part] > best[:, None]).sum(axis=1)
+                total[number] += np.where(before < DEPTH, 1 / (1 + before), 0).sum()
+        return total / max(1, len(self.queries))
+
+
+def _lengths(labelled: LabelledPassages, whitened: Matrix, form: Form) -> Scores:
+    """The lengths by which the moved vectors are divided. *Shape:* (l,)."""
+    if not form.unit_length:
+        return np.ones(len(whitened), dtype=np.float32)
+    moved = Form(weight=form.weight, power=form.power).moved(labelled, whitened)
+    length: Scores = np.linalg.norm(moved, axis=1).clip(min=1e-12)
+    return length
+
+
+def settings_of(
+    method: str, labelled: LabelledPassages, unmoved: Unmoved, pairs: pl.DataFrame, *, unit_length: bool
+) -> tuple[list[Setting], Callable[[Setting], Matrix]]:
+    """What a method tries, h_p as it is first, and what gives the labelled passages' vectors with a setting.
+
+    NUDGE-N is about vectors of length 1: of others it moves none. The family finds its best member itself.
+
+    Args:
+        method: of `METHODS`.
+        unmoved: with the dev queries that choose.
+        pairs: what is relevant for them, columns query, passage.
+        unit_length: whether vectors have length 1.
+    """
+    if method == MEAN:
+        weights = [Setting(weight=weight) for weight in MEAN_WEIGHTS]
+        return weights, lambda one: labelled.plus_mean(float(one["weight"]), unit_length=unit_length)
+    if method == NUDGE_N:
+        gammas = [Setting(gamma=gamma) for gamma in (GAMMAS if unit_length else GAMMAS[:1])]
+        return gammas, lambda one: labelled.nudged(float(one["gamma"]))
+    best = best_form(labelled, unmoved, pairs, unit_length=unit_length)
+    members = [Setting(weight=0.0), *([best.form.setting] if best.form.weight else [])]
+    return members, lambda one: best.moved(labelled) if one["weight"] else labelled.vectors

@@ -1,0 +1,289 @@
+"""Vectors and labels as anybody has them, in arrays or in files, checked, in the form that graph and training read."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
+
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import publish
+from gnn_encoder.base.matrix import Matrix, Rows, array_blocks
+from gnn_encoder.base.tables import undamaged
+from gnn_encoder.evaluation.runs_and_qrels import read_qrels
+
+FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))  # torch and FAISS take no others
+UNIT = (0.99, 1.01)  # lengths; float16 rounds by less
+ANY = (0, 10_000)  # scores grow with the square of the length, and float32 has 7 digits
+RULES = {
+    UNIT: "with similarity 'cosine' it must be 1: divide each row by its length, or take similarity 'dot'",
+    ANY: "it must be at most 10,000: divide all vectors, of passages and of queries, by the same number",
+}
+PAIR = {"query": pl.Int32, "passage": pl.Int32}
+NAMES = ("passages", "queries", "relevant", "dev queries", "dev relevant", "unlabelled")
+ROWS_AT_A_TIME = 8_192
+COLUMNS = "columns `id` and `vector`, a list of numbers of the same length in each row"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What `GNNEncoder.fit` is given.
+
+    Attributes:
+        passages: as they came. *Shape:* (m, d).
+        nodes: training queries, then those without labels. *Shape:* (n + u, d) float32.
+        training: how many are training queries, n.
+        dev_queries: *Shape:* (q, d) float32.
+        pairs, dev_pairs: what is relevant for training queries, and for dev queries; columns query, passage.
+    """
+
+    passages: NDArray[Any]
+    nodes: Matrix
+    training: int
+    dev_queries: Matrix
+    pairs: pl.DataFrame
+    dev_pairs: pl.DataFrame
+
+    @classmethod
+    def check(
+        cls,
+        passages: Any,
+        queries: Any,
+        relevant: Any,
+        dev: Any,
+        unlabelled: Any | None,
+        *,
+        unit_length: bool,
+        names: Iterable[object] = NAMES,
+    ) -> Self:
+        """Check the arguments of `fit`; `names`: what errors call them.
+
+        Raises:
+            UserError: one of them is something else.
+        """
+        if not (isinstance(dev, tuple | list) and len(dev) == 2):
+            raise UserError("dev: must be a pair of the dev queries' vectors and what is relevant for them")
+        of_passages, of_queries, of_relevant, of_dev, of_dev_relevant, of_unlabelled = map(str, names)
+        passages = check_vectors(of_passages, passages, unit_length=unit_length)
+        m, d = passages.shape
+        others = [(of_queries, queries), (of_dev, dev[0])]
+        others += [] if unlabelled is None else [(of_unlabelled, unlabelled)]
+        training, dev_queries, *rest = (
+            np.asarray(check_vectors(name, vectors, columns=d, unit_length=unit_length), dtype=np.float32)
+            for name, vectors in others
+        )
+        return cls(
+            passages=passages,
+            nodes=np.concatenate([training, *rest]),
+            training=len(training),
+            dev_queries=dev_queries,
+            pairs=labelled_pairs(of_relevant, relevant, len(training), m),
+            dev_pairs=labelled_pairs(of_dev_relevant, dev[1], len(dev_queries), m),
+        )
+
+
+def check_vectors(
+    name: str, vectors: Any, *, columns: int | None = None, unit_length: bool = False
+) -> NDArray[np.floating[Any]]:
+    """Vectors as an array of floats that are finite and of an allowed length, read in blocks. *Shape:* (n, d).
+
+    Args:
+        name: what errors call them.
+        columns: how many they must have; None: any.
+        unit_length: whether each must have length 1.
+    """
+    matrix: NDArray[Any] = np.asanyarray(vectors)
+    if matrix.ndim != 2 or 0 in matrix.shape:
+        raise UserError(f"{name}: shape {matrix.shape}; must be (rows, columns), neither of them 0")
+    check_type(name, matrix.dtype)
+    if columns is not None and matrix.shape[1] != columns:
+        raise UserError(f"{name}: {matrix.shape[1]} columns, the passages have {columns}: take one encoder for all")
+    allowed = UNIT if unit_length else ANY
+    if (odd := not_of_length(matrix, *allowed, name=name)) is not None:
+        raise UserError(f"{name}: row {odd[0]} has length {odd[1]:.3g}; {RULES[allowed]}")
+    return matrix
+
+
+def check_type(name: str, dtype: np.dtype[Any]) -> None:
+    """Refuse an array of anything but `FLOATS`, or in another byte order than this machine's."""
+    if dtype not in FLOATS:
+        raise UserError(f"{name}: type {dtype}; must be float16, float32 or float64, in this machine's byte order")
+
+
+def not_of_length(matrix: NDArray[Any], least: float, most: float, *, name: str) -> tuple[int, float] | None:
+    """The first row whose length is not allowed, and its length; None where there is none. *Shape:* (n, d)."""
+    for first, block in array_blocks(matrix, name=name):
+        with np.errstate(over="ignore"):
+            lengths = np.linalg.norm(block, axis=1)  # infinite where float32 cannot hold it
+        wrong = np.flatnonzero((lengths < least) | (lengths > most))
+        if len(wrong):
+            return first + int(wrong[0]), float(lengths[wrong[0]])
+    return None
+
+
+def labelled_pairs(name: str, relevant: Any, n_queries: int, n_passages: int) -> pl.DataFrame:
+    """Relevant pairs as columns query, passage, sorted, each pair once.
+
+    Args:
+        name: what errors call them.
+        relevant: a SciPy sparse matrix, whose entries above 0 are the pairs *Shape:* (n_queries, n_passages); or pairs
+            of rows, query first *Shape:* (pairs, 2).
+
+    Raises:
+        UserError: there is none, or one is of no query or passage.
+    """
+    if hasattr(relevant, "tocoo"):
+        if relevant.shape != (n_queries, n_passages):
+            raise UserError(f"{name}: shape {relevant.shape}; must be (queries, passages), {n_queries, n_passages}")
+        entries = relevant.tocoo()
+        rows = np.stack([entries.row, entries.col], axis=1)[entries.data > 0]
+    else:
+        try:
+            rows = np.asarray(relevant)
+        except ValueError as error:  # lists of different lengths
+            raise UserError(f"{name}: must be pairs of rows, of a query and of a passage ({error})") from error
+        if rows.size and (rows.ndim != 2 or rows.shape[1] != 2 or not np.issubdtype(rows.dtype, np.integer)):
+            raise UserError(
+                f"{name}: shape {rows.shape} of {rows.dtype}; must be a SciPy sparse matrix, or whole numbers of shape "
+                "(pairs, 2): rows of queries and of passages"
+            )
+    if len(rows) == 0:
+        raise UserError(f"{name}: no pair; at least one query must have a relevant passage")
+    for column, (what, most) in enumerate((("query", n_queries), ("passage", n_passages))):
+        outside = (rows[:, column] < 0) | (rows[:, column] >= most)
+        if outside.any():
+            at = int(np.argmax(outside))
+            raise UserError(f"{name}: pair {at} has {what} {rows[at, column]}; must be a row from 0 to {most - 1}")
+    found = pl.DataFrame({"query": rows[:, 0], "passage": rows[:, 1]}, schema_overrides=PAIR)
+    return found.unique().sort("query", "passage")
+
+
+@dataclass(frozen=True)
+class VectorFile:
+    """The vectors of a file; `ids` is None for `.npy`, whose ids are row numbers."""
+
+    path: Path
+    matrix: NDArray[Any]  # (rows, d)
+    ids: pl.Series | None
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Map `.npy`, or read Parquet.
+
+        Raises:
+            UserError: the file is missing, or is neither.
+        """
+        if not path.is_file():
+            raise UserError(f"{path}: no such file")
+        try:
+            if path.suffix == ".parquet":
+                return cls(path, *_read_parquet(path))
+            matrix = open_memmap(path, mode="r")
+        except (ValueError, EOFError, SyntaxError, TokenError, pa.ArrowException) as error:  # NumPy parses a header
+            raise UserError(f"{path}: must be .npy (not .npz), or .parquet with {COLUMNS} ({error})") from error
+        if matrix.ndim != 2:
+            raise UserError(f"{path}: shape {matrix.shape}; must be (rows, columns)")
+        return cls(path, matrix, None)
+
+    def rows_of(self, ids: pl.Series, named_in: Path, what: str) -> Rows:
+        """The rows of some ids that another file names; `what` they are, for messages.
+
+        Raises:
+            UserError: there is no such id.
+        """
+        if self.ids is None:
+            rows = ids.cast(pl.Int64, strict=False)
+            rows = rows.set(~rows.is_between(0, len(self.matrix) - 1), None)
+        else:
+            index = pl.DataFrame({"id": self.ids, "row": np.arange(len(self.ids))})
+            rows = ids.to_frame("id").join(index, on="id", how="left", maintain_order="left")["row"]
+        if rows.null_count():
+            unknown = ids.filter(rows.is_null())[0]
+            known = f"whose ids are row numbers, 0 to {len(self.matrix) - 1}" if self.ids is None else "by column id"
+            raise UserError(
+                f"{named_in}: {what} {unknown!r} is not in {self.path}, {known}; correct or remove its lines"
+            )
+        return rows.to_numpy()
+
+
+def read_pairs(path: Path, queries: VectorFile, passages: VectorFile) -> Rows:
+    """The pairs of a qrels file with a grade above 0, as rows. *Shape:* (pairs, 2)."""
+    relevant = read_qrels(path).filter(pl.col("grade") > 0)
+    sides = ((queries, "qid", "query"), (passages, "pid", "passage"))
+    return np.stack([side.rows_of(relevant[name], path, what) for side, name, what in sides], axis=1)
+
+
+def check_target(path: Path, passages: Path, others: Iterable[Path | None]) -> None:
+    """Refuse a file that `writing` cannot write, before any work."""
+    above, told = next(place for place in path.absolute().parents if place.exists()), ""
+    if path.exists() and any(one.exists() and path.samefile(one) for one in (passages, *others) if one):
+        told = "is read too; give another file"
+    elif path.suffix == ".parquet" and passages.suffix != ".parquet":
+        told = "the passages have no ids; read them from Parquet, or write .npy"
+    elif path.suffix not in (".npy", ".parquet"):
+        told = "must end in .npy or .parquet"
+    elif path.is_dir():
+        told = "is a folder; name a file"
+    elif not above.is_dir():
+        told = f"{above} is a file; name a place in a folder"
+    if told:
+        raise UserError(f"--out {path}: {told}")
+
+
+@contextmanager
+def writing(path: Path, like: VectorFile) -> Iterator[NDArray[Any]]:
+    """A matrix to fill, mapped to a file beside `path`, which becomes the file that was asked for when it is full.
+
+    Args:
+        path: `.npy`, or `.parquet` with the ids of `like`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    matrix, table = path.with_name(f".{path.name}.npy"), path.with_name(f".{path.name}.partial")
+    try:
+        filled = open_memmap(matrix, mode="w+", dtype=np.float32, shape=like.matrix.shape)
+        yield filled
+        filled.flush()
+        if like.ids is not None and path.suffix == ".parquet":
+            _write_parquet(table, like.ids, filled)
+            publish(table, path)
+        else:
+            publish(matrix, path)
+    finally:
+        matrix.unlink(missing_ok=True)
+        table.unlink(missing_ok=True)
+
+
+def _read_parquet(path: Path) -> tuple[NDArray[Any], pl.Series]:
+    with undamaged(path):
+        table = pq.read_table(path)
+    if not {"id", "vector"} <= set(table.column_names):
+        raise ValueError(f"columns are {', '.join(table.column_names)}")
+    column = table.column("vector").combine_chunks()
+    if len(table) == 0 or len(pc.list_value_length(column).unique()) > 1:
+        raise ValueError("vectors differ in length")
+    values = column.flatten().to_numpy(zero_copy_only=False)
+    ids = pl.Series(table.column("id"))
+    if not (ids.dtype.is_integer() or ids.dtype in (pl.String, pl.Categorical)):
+        raise ValueError(f"column `id` has type {ids.dtype}; must be text or whole numbers")
+    ids = ids.cast(pl.String)
+    if ids.is_duplicated().any():
+        raise ValueError(f"id {ids.filter(ids.is_duplicated())[0]!r} stands twice")
+    return values.reshape(len(table), -1), ids
+
+
+def _write_parquet(path: Path, ids: pl.Series, matrix: NDArray[np.float32]) -> None:
+    schema = pa.schema({"id": pa.string(), "vector": pa.list_(pa.float32(), matrix.shape[1])})
+    with pq.ParquetWriter(path, schema) as writer:
+        for first in range(0, len(ids), ROWS_AT_A_TIME):
+            part = slice(first, first + ROWS_AT_A_TIME)
+            vectors = pa.FixedSizeListArray.from_arrays(pa.array(matrix[part].reshape(-1)), matrix.shape[1])
+            writer.write_table(pa.table([pa.array(ids[part].to_list(), pa.string()), vectors], schema=schema))

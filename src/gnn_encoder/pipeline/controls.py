@@ -1,0 +1,203 @@
+"""The controls, made of artifacts where they lie; dev queries choose their settings."""
+
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import polars as pl
+
+from gnn_encoder.base.files import fingerprint
+from gnn_encoder.base.judgements import Identical, relevant_pairs
+from gnn_encoder.base.matrix import Matrix, Origin, open_matrix
+from gnn_encoder.base.runs import write_ranking
+from gnn_encoder.base.tables import count_rows
+from gnn_encoder.controls import hybrid, log
+from gnn_encoder.controls.choose import (
+    Choice,
+    DevQueries,
+    Ranking,
+    Setting,
+    best_on_dev,
+    ranked_anew,
+    read_ranking,
+    write_choice,
+)
+from gnn_encoder.controls.closed_form import LabelledPassages, Unmoved, settings_of
+from gnn_encoder.evaluation.measures import cutoff, parse
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.judging import judgements
+from gnn_encoder.pipeline.opening import embed_rows, load_encoder
+from gnn_encoder.pipeline.params import Encoder, Params
+from gnn_encoder.pipeline.project import HYBRID, LEXICAL
+from gnn_encoder.text.corpus import transform_corpus
+from gnn_encoder.text.encoder import DualEncoder
+
+DEV_QUERIES = 2_000  # most judged dev queries that choose
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """Queries by a system's encoder, embedded once for all that need them.
+
+    Attributes:
+        labels: columns query, the place of a labelled training query, and passage.
+        labelled: the labelled training queries. *Shape:* (n, d).
+        splits: split -> its queries. *Shape:* (queries of the split, d) each.
+    """
+
+    base: str
+    encoder: DualEncoder
+    labels: pl.DataFrame
+    labelled: Matrix
+    splits: Mapping[str, Matrix]
+
+    @classmethod
+    def of(cls, base: str, section: Encoder) -> Self:
+        """Embed the queries."""
+        encoder, pairs = load_encoder(project.encoder(base), section), relevant_pairs(*project.tables("train"))
+        rows, places = np.unique(pairs["query"].to_numpy(), return_inverse=True)
+        return cls(
+            base=base,
+            encoder=encoder,
+            labels=pairs.with_columns(query=pl.Series(places)),
+            labelled=embed_rows(encoder, project.queries("train"), section, rows),
+            splits={split: embed_rows(encoder, project.queries(split), section) for split in project.JUDGED},
+        )
+
+
+def dev_queries(params: Params) -> DevQueries:
+    """The dev queries that choose the controls' settings: a fixed sample of those that count."""
+    judge, (name,) = judgements("dev", params.evaluate), parse([params.evaluate.significance], "evaluate.significance")
+    rows = np.sort(np.random.default_rng(params.seed).permutation(judge.judged_rows())[:DEV_QUERIES])
+    depth = min(cutoff(name) or params.retrieve.depth, count_rows(judge.passages))
+    return DevQueries(rows=rows, measure=name, depth=depth, values=lambda found: judge.means(found, rows, name))
+
+
+def read_ranked(runs: Path, split: str) -> Ranking:
+    """A run in a system's folder of runs. *Shape:* (queries of the split, longest ranking) both."""
+    return read_ranking(runs / project.run_file("", split).name, project.queries(split), project.PASSAGES)
+
+
+def write(folder: Path, system: str, choice: Choice, rankings: Mapping[str, Ranking]) -> None:
+    """Write a choice, and what it ranks in each split, into an unfinished artifact."""
+    choice.tell(system)
+    write_choice(folder, choice)
+    for split, ranking in rankings.items():
+        target = folder / project.run_file(system, split).name
+        write_ranking(target, ranking, project.queries(split), project.PASSAGES, system)
+
+
+def write_closed_forms(
+    queries: Encoded, methods: Mapping[Path, tuple[str, str]], matrix: Path, dev: DevQueries, params: Params
+) -> None:
+    """Write the runs of closed forms, and the passage matrix by the one that is best on dev, with its choice.
+
+    Args:
+        methods: folder of runs -> the system, and its method of `closed_form.METHODS`.
+        matrix: folder of the matrix.
+    """
+    embeddings, dtype = project.embeddings(queries.base), params.cache_passages.dtype
+    passages = open_matrix(embeddings)
+    labelled = LabelledPassages.of(passages, queries.labels, queries.labelled)
+    relevant = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
+    relevant = relevant.filter(pl.col("query").is_in(dev.rows.tolist()))
+    pairs = relevant.with_columns(query=pl.Series(np.searchsorted(dev.rows, relevant["query"].to_numpy())))
+    own = {split: Identical.read(project.IDENTICAL, split) for split in queries.splits}
+    sample = queries.splits["dev"][dev.rows], dev.depth, own["dev"].of_queries(dev.rows)
+    of_sample, depth = Unmoved(passages, labelled, *sample), min(params.retrieve.depth, len(passages))
+    unmoved = {split: Unmoved(passages, labelled, of, depth, own[split]) for split, of in queries.splits.items()}
+    unit_length = queries.encoder.settings.similarity == "cosine"
+
+    def best_setting(method: str) -> tuple[Choice, Matrix]:
+        settings, moved = settings_of(method, labelled, of_sample, pairs, unit_length=unit_length)
+
+        def on_disk(setting: Setting) -> Matrix:
+            return moved(setting).astype(dtype).astype(np.float32)
+
+        choice = best_on_dev(settings, lambda one: of_sample.rank(on_disk(one))[0], dev)
+        return replace(choice, facts={"labelled_passages": len(labelled.passages)}), on_disk(choice.setting)
+
+    made = []
+    for folder, (system, method) in methods.items():
+        choice, moved = best_setting(method)
+        write(folder, system, choice, {split: of.rank(moved) for split, of in unmoved.items()})
+        made.append((choice, moved))
+    choice, best = max(made, key=lambda one: one[0].chosen.value)
+    made_from = fingerprint(embeddings, *project.tables("train")[:2], **choice.setting)
+    made_by = DualEncoder.passage_fingerprint(project.encoder(queries.base))
+    transform_corpus(
+        embeddings,
+        matrix,
+        dtype=dtype,
+        origin=Origin(model_fingerprint=made_by, input_fingerprint=made_from),
+        transform=lambda first, block: labelled.place(first, block, best),
+    )
+    write_choice(matrix, choice)
+
+
+def with_log(
+    queries: Encoded, runs: Path, folder: Path, dev: DevQueries, params: Params
+) -> tuple[Choice, dict[str, Ranking]]:
+    """What a system found, with the shares of similar logged queries, which are written too."""
+    known = log.LabelledQueries.of(queries.labels, queries.labelled)
+    known.save(folder / log.LABELLED)
+    found = {split: read_ranked(runs, split) for split in project.JUDGED}
+    unit, candidates = log.unit(*found["dev"]), {}
+    for split, of in found.items():
+        near = known.look_up(queries.splits[split], max(log.NEIGHBOURS))
+        own = Identical.read(project.IDENTICAL, split).is_own(near.passages)
+        candidates[split] = log.with_log(of, replace(near, passages=np.where(own, -1, near.passages)), unit)
+    choice, rankings = ranked_anew(candidates, log.settings(), dev, depth=params.retrieve.depth)
+    return replace(choice, facts={"unit": unit, "logged_queries": len(known.vectors)}), rankings
+
+
+def with_words(dense: Mapping[str, Ranking], dev: DevQueries, params: Params) -> tuple[Choice, dict[str, Ranking]]:
+    """What a dense system found in each split, fused with what BM25 found."""
+    lexical = project.runs(LEXICAL)
+    candidates = {split: hybrid.fused(of, read_ranked(lexical, split)) for split, of in dense.items()}
+    weights = [Setting(weight=weight) for weight in hybrid.WEIGHTS]
+    return ranked_anew(candidates, weights, dev, depth=params.retrieve.depth)
+
+
+def write_hybrid(
+    folder: Path,
+    dense: Mapping[str, Path],
+    bases: Iterable[str],
+    encoded: Callable[[str], Encoded],
+    dev: DevQueries,
+    params: Params,
+) -> None:
+    """Write the hybrid of three sources: words, meaning and the log.
+
+    Meaning is the dense system that is best on dev; with it, or with one of `bases`, whichever is better, the log is
+    asked; what comes out is fused with what BM25 found. Each step may leave a source out, so that on dev the hybrid is
+    not below any of these.
+
+    Args:
+        dense: systems with their folders of runs; of equally good ones the first is taken.
+        bases: those of the systems that ask the log.
+        encoded: gives the queries by a system's encoder.
+    """
+    systems = [Setting(system=system) for system in dense]
+    side = best_on_dev(
+        systems, lambda one: read_ranked(dense[str(one["system"])], "dev")[0][dev.rows, : dev.depth], dev
+    )
+    asked = {
+        name: with_log(encoded(name), dense[name], folder / name, dev, params)
+        for name in dict.fromkeys([str(side.setting["system"]), *bases])
+    }
+    best = max(asked, key=lambda name: asked[name][0].chosen.value)
+    choice, rankings = asked[best]
+    facts: Setting = {"dense": best, "depth": params.retrieve.depth}
+    facts |= {f"dev_{tried.setting['system']}": tried.value for tried in side.tried}
+    if choice.setting["weight"]:
+        (folder / best / log.LABELLED).rename(folder / log.LABELLED)
+        facts |= {f"log_{name}": value for name, value in choice.setting.items()} | {"log_unit": choice.facts["unit"]}
+    for name, (one, _) in asked.items():
+        one.tell(f"{HYBRID}, log beside {name}")
+        shutil.rmtree(folder / name)
+    choice, rankings = with_words(rankings, dev, params)
+    write(folder, HYBRID, replace(choice, facts=facts), rankings)

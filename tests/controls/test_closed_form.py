@@ -1,0 +1,184 @@
+"""The closed forms: what each is, and that the values it is chosen by are those of a plain ranking."""
+
+import numpy as np
+import polars as pl
+import pytest
+from numpy.typing import NDArray
+
+from gnn_encoder.base.matrix import Matrix
+from gnn_encoder.controls.choose import top
+from gnn_encoder.controls.closed_form import (
+    DEPTH,
+    GAMMAS,
+    METHODS,
+    DevRanks,
+    Form,
+    LabelledPassages,
+    Unmoved,
+    best_form,
+    settings_of,
+    whitener,
+)
+from gnn_encoder.controls.hybrid import WEIGHTS, fused
+from gnn_encoder.controls.log import LabelledQueries, settings, with_log
+from gnn_encoder.search.exact import block_top_k
+
+RNG = np.random.default_rng(7)
+SIZE = {"passages": 40, "queries": 60, "dev": 30, "d": 8}
+PAIR = {"query": pl.Int32, "passage": pl.Int32}
+
+
+def unit(rows: NDArray[np.float64]) -> Matrix:
+    found: Matrix = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return found
+
+
+def pairs_of(lists: list[list[int]]) -> pl.DataFrame:
+    rows = [(query, passage) for query, passages in enumerate(lists) for passage in passages]
+    return pl.DataFrame(rows, schema=PAIR, orient="row")
+
+
+def drawn(queries: int, passages: int) -> pl.DataFrame:
+    """Some labels, several a query, each once."""
+    rows = np.unique(np.stack([RNG.integers(queries, size=150), RNG.integers(passages, size=150)], axis=1), axis=0)
+    return pl.DataFrame({"query": rows[:, 0], "passage": rows[:, 1]}, schema=PAIR)
+
+
+PASSAGES, QUERIES, DEV = (unit(RNG.normal(size=(SIZE[name], SIZE["d"]))) for name in ("passages", "queries", "dev"))
+LABELS, RELEVANT = drawn(SIZE["queries"], SIZE["passages"] - 10), drawn(SIZE["dev"], SIZE["passages"])
+LABELLED = LabelledPassages.of(PASSAGES, LABELS, QUERIES)
+
+
+def reciprocal_rank(moved: Matrix, every: int = 1) -> float:
+    """The mean RR@10 of each so many-th dev query, by sorting all passages."""
+    found = []
+    for query in RELEVANT["query"].unique().sort()[::every]:
+        relevant = RELEVANT.filter(query=query)["passage"].to_list()
+        order = np.argsort(-(moved @ DEV[query]))[:DEPTH]
+        ranks = [1 / (1 + place) for place, passage in enumerate(order) if passage in relevant]
+        found.append(max(ranks, default=0.0))
+    return float(np.mean(found))
+
+
+def test_by_hand() -> None:
+    """[1, 0] + 0.5 * mean of [0, 1] and [0, 3] is [1, 1]; of length 1: both 1 / sqrt(2)."""
+    queries = np.array([[0, 1], [0, 3]], np.float32)
+    found = LabelledPassages.of(np.array([[0, 1], [1, 0]], np.float32), pairs_of([[1], [1]]), queries)
+    assert found.plus_mean(0.5, unit_length=False).tolist() == [[1, 1]]
+    np.testing.assert_allclose(found.plus_mean(0.5, unit_length=True), [[0.5**0.5, 0.5**0.5]], rtol=1e-6)
+    passages = np.array([[1, 0], [0, 1], [0.6, 0.8]], np.float32)
+    found = LabelledPassages.of(passages, pairs_of([[0], [0], [1]]), np.array([[0, 1], [0, 2], [0, -1]], np.float32))
+    assert found.passages.tolist() == [0, 1] and found.counts.tolist() == [2, 1]
+    assert found.sums.tolist() == [[0, 3], [0, -1]]
+    # Passage 0 turns until its squared distance is 0.4: (1 - 0.2) h + sqrt(0.4 - 0.04) z. Queries point away from 1.
+    np.testing.assert_allclose(found.nudged(0.4), [[0.8, 0.6], [0, 1]], atol=1e-6)
+
+
+@pytest.mark.parametrize("gamma", GAMMAS[1::6])
+def test_nudge_against_the_authors_package(gamma: float) -> None:
+    nudge = pytest.importorskip("nudge")
+    asking = LABELS["query"].unique().sort().to_list()
+    lists = [LABELS.filter(query=query)["passage"].to_list() for query in asking]
+    of = {"q_embs": QUERIES[asking], "q_ans_indx": lists}
+    expected = nudge.NUDGEN(device="cpu").finetune_embeddings(PASSAGES, of, of, gamma=gamma)
+    np.testing.assert_allclose(LABELLED.place(0, PASSAGES.copy(), LABELLED.nudged(gamma)), expected, atol=2e-5)
+
+
+def test_ridge_without_a_start_is_least_squares() -> None:
+    """With a = 0 and h_p = 0 the added part is each passage's linear classifier of queries.
+
+    The penalty is written as d more rows of the least-squares problem.
+    """
+    found = LabelledPassages.of(np.zeros_like(PASSAGES), LABELS, QUERIES)
+    labels = np.zeros((SIZE["queries"], len(found.passages)))
+    labels[LABELS["query"].to_numpy(), np.searchsorted(found.passages, LABELS["passage"].to_numpy())] = 1
+    asking = LABELS["query"].unique().to_numpy()
+    n, ridge = len(asking), 0.3
+    eigenvalue = np.trace(found.moment) / SIZE["d"]
+    penalty = np.sqrt(n * ridge * eigenvalue) * np.eye(SIZE["d"])
+    targets = np.concatenate([labels[asking], np.zeros((SIZE["d"], labels.shape[1]))])
+    expected = np.linalg.lstsq(np.concatenate([QUERIES[asking], penalty]), targets)[0].T
+    whitened = found.sums @ whitener(found.moment, ridge)
+    moved = Form(weight=1 / (n * eigenvalue * (1 + ridge)), power=0.0, ridge=ridge).moved(found, whitened)
+    np.testing.assert_allclose(moved, expected, atol=1e-5)
+
+
+def test_the_mean_is_a_member() -> None:
+    found = Form(weight=0.7, power=1.0, unit_length=True).moved(LABELLED, LABELLED.sums)
+    np.testing.assert_allclose(found, LABELLED.plus_mean(0.7, unit_length=True), atol=1e-6)
+
+
+@pytest.mark.parametrize("unit_length", [False, True])
+@pytest.mark.parametrize(
+    ("power", "ridge", "weight", "every"), [(1.0, None, 0.4, 1), (0.5, 0.3, -0.8, 2), (0.0, 3.0, 0.2, 3)]
+)
+def test_values_are_those_of_a_ranking(
+    monkeypatch: pytest.MonkeyPatch, power: float, ridge: float | None, weight: float, every: int, unit_length: bool
+) -> None:
+    tried = -(-RELEVANT["query"].n_unique() * len(LABELLED.passages) // every)
+    monkeypatch.setattr("gnn_encoder.controls.closed_form.TRIED", tried)
+    monkeypatch.setattr("gnn_encoder.controls.closed_form.ENTRIES", 100)  # some queries at a time
+    unmoved = Unmoved(PASSAGES, LABELLED, DEV, DEPTH)
+    whitened = LABELLED.sums @ whitener(LABELLED.moment, ridge)
+    form = Form(weight=weight, power=power, ridge=ridge, unit_length=unit_length)
+    (value,) = DevRanks.of(LABELLED, unmoved, RELEVANT).values(LABELLED, whitened, [form])
+    moved = LABELLED.place(0, PASSAGES.copy(), form.moved(LABELLED, whitened))
+    assert value == pytest.approx(reciprocal_rank(moved, every), abs=1e-9)
+
+
+def test_the_best_is_found_and_is_not_below_the_passages_as_they_are() -> None:
+    found = best_form(LABELLED, Unmoved(PASSAGES, LABELLED, DEV, DEPTH), RELEVANT, unit_length=True)
+    moved = LABELLED.place(0, PASSAGES.copy(), found.moved(LABELLED))
+    assert found.value == pytest.approx(reciprocal_rank(moved), abs=1e-9)
+    assert found.value >= reciprocal_rank(PASSAGES)
+
+
+@pytest.mark.parametrize("unit_length", [True, False])
+@pytest.mark.parametrize("method", METHODS)
+def test_rankings_are_those_of_the_moved_matrix(
+    method: str, unit_length: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Block by block, against one search of all; passages without a label stay to the bit."""
+    monkeypatch.setattr("gnn_encoder.base.matrix.READ_ROWS", 7)
+    unmoved = Unmoved(PASSAGES, LABELLED, DEV, 5)
+    tried, moved = settings_of(method, LABELLED, unmoved, RELEVANT, unit_length=unit_length)
+    for setting in (tried[0], tried[-1]):
+        vectors = moved(setting)
+        parts = [LABELLED.place(first, PASSAGES[first : first + 9].copy(), vectors) for first in range(0, 40, 9)]
+        whole = np.concatenate(parts)
+        assert unmoved.rank(vectors)[0].tolist() == np.argsort(-(DEV @ whole.T), axis=1)[:, :5].tolist()
+        others = np.setdiff1d(np.arange(SIZE["passages"]), LABELLED.passages)
+        assert (whole[others] == PASSAGES[others]).all()
+
+
+def test_a_corpus_without_labels() -> None:
+    nothing = LabelledPassages.of(PASSAGES, LABELS.clear(), np.empty((0, SIZE["d"]), np.float32))
+    unmoved = Unmoved(PASSAGES, nothing, DEV, 2)
+    expected = np.argsort(-(DEV @ PASSAGES.T), axis=1)[:, :2].tolist()
+    for method in METHODS:
+        tried, moved = settings_of(method, nothing, unmoved, RELEVANT, unit_length=True)
+        assert unmoved.rank(moved(tried[-1]))[0].tolist() == expected
+
+
+@pytest.mark.parametrize("control", [*METHODS, "log", "hybrid"])
+def test_setting_0_leaves_the_ranking_to_the_bit(control: str) -> None:
+    """Of every control the first setting, which wins among equals, is what its base finds."""
+    run, k = block_top_k(PASSAGES, DEV, DEPTH), DEPTH
+    if control in METHODS:
+        unmoved = Unmoved(PASSAGES, LABELLED, DEV, DEPTH)
+        for unit_length in (True, False):
+            tried, moved = settings_of(control, LABELLED, unmoved, RELEVANT, unit_length=unit_length)
+            assert moved(tried[0]) is LABELLED.vectors
+        found = unmoved.rank(moved(tried[0]))
+    elif control == "log":
+        near = LabelledQueries.of(LABELS, QUERIES).look_up(DEV, 10)
+        passages, scores = with_log(run, near, 0.1)
+        found = passages, scores(settings()[0])
+    else:  # BM25 finds others; scores are standardised, which keeps their order
+        passages, scores = fused(run, block_top_k(PASSAGES, -DEV, DEPTH))
+        found = passages, scores({"weight": WEIGHTS[0]})
+    if control in ("log", "hybrid"):  # beyond the last passage stand others that count as this one
+        found, k = top(*found, DEPTH), DEPTH - 1
+    np.testing.assert_array_equal(found[0][:, :k], run[0][:, :k])
+    if control != "hybrid":
+        np.testing.assert_array_equal(found[1][:, :k], run[1][:, :k])
