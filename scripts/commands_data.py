@@ -9,7 +9,6 @@ of a commit that was not kept: the line that it prints says how many of these ca
 """
 
 import argparse
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -17,10 +16,9 @@ from hashlib import blake2b
 from pathlib import Path
 
 import polars as pl
+from make_beir import write
 
 from gnn_encoder.base.errors import UserError, report_errors
-from gnn_encoder.base.files import replacing
-from gnn_encoder.data.lines import QRELS_HEADER
 
 SPLIT = Path(__file__).with_name("commands_split.parquet")
 ALIAS = "This command is an alias of"  # such a page describes no command of its own
@@ -63,24 +61,20 @@ def read(clone: Path, held_out: dict[int, str]) -> tuple[dict[str, tuple[str, st
 
 
 def main() -> None:
-    """Write the folder beside its place, and put it there whole."""
+    """Read a clone and write the folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clone", type=Path, help="of https://github.com/tldr-pages/tldr")
     parser.add_argument("folder", type=Path, help="where to write corpus.jsonl, queries.jsonl and qrels/")
     given = parser.parse_args()
     held_out = dict(pl.read_parquet(SPLIT).iter_rows())
     passages, queries = read(given.clone, held_out)
-    files = {
-        "corpus.jsonl": [json.dumps({"_id": pid, "title": t, "text": text}) for pid, (t, text) in passages.items()],
-        "queries.jsonl": [json.dumps({"_id": f"q{n}", "text": caption}) for n, (_, caption) in enumerate(queries)],
+    asked = list(enumerate(queries.items()))
+    qrels = {
+        split: [f"q{n}\t{pid}\t1" for n, ((pid, _), drawn) in asked if drawn == split]
+        for split in ("train", "dev", "test")
     }
-    for split in ("train", "dev", "test"):
-        rows = [f"q{n}\t{pid}\t1" for n, ((pid, _), drawn) in enumerate(queries.items()) if drawn == split]
-        files[f"qrels/{split}.tsv"] = ["\t".join(QRELS_HEADER), *rows]
-    with replacing(given.folder) as beside:
-        (beside / "qrels").mkdir()
-        for name, lines in files.items():
-            (beside / name).write_text("\n".join([*lines, ""]), encoding="utf-8")
+    texts = ((pid, title, text) for pid, (title, text) in passages.items())
+    write(given.folder, texts, ((f"q{n}", caption) for n, ((_, caption), _) in asked), qrels)
     found, ours = Counter(queries.values()), Counter(held_out.values())
     told = ", ".join(f"{found[split]:,} of our {ours[split]:,} of {split}" for split in ("dev", "test"))
     print(f"{given.folder}: {len(passages):,} passages; queries: {found['train']:,} of train, {told}")

@@ -26,23 +26,9 @@ if command -v flock >/dev/null && ! flock -n 9; then # macOS has no flock
     flock 9
 fi
 
-find_python() {
-    local name
-    for name in python3.11 python3.12 python3.13 python3 python; do
-        if "$name" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
-            printf '%s\n' "$name"
-            return
-        fi
-    done
-    fail "no Python 3.11 or newer with its venv module on PATH; install one (Debian, Ubuntu: python3 and python3-venv)"
-}
-
 # The requirement on one package as pyproject.toml has it, so that no version stands in two places.
 requirement() {
-    local found
-    found=$(sed -n "s/.*\"\($1[=>][^\"]*\)\".*/\1/p" pyproject.toml)
-    [ -n "$found" ] || fail "pyproject.toml: no requirement on $1; write one under dependencies or its extra"
-    printf '%s\n' "$found"
+    sed -n "s/.*\"\($1[=>][^\"]*\)\".*/\1/p" pyproject.toml
 }
 
 accelerator=cpu
@@ -70,7 +56,10 @@ elif [ -e "$env/bin/activate" ] && ! grep -qF "$PWD/$env" "$env/bin/activate"; t
     rm -rf "$env"
 fi
 if ! "$python" -m pip --version >/dev/null 2>&1; then
-    base=$(find_python)
+    for base in python3.11 python3.12 python3.13 python3 python ''; do
+        "$base" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && break
+    done
+    [ -n "$base" ] || fail "no Python 3.11 or newer with its venv module on PATH (Debian, Ubuntu: python3, python3-venv)"
     say "making $env with $("$base" --version)"
     "$base" -m venv --clear "$env"
 fi
