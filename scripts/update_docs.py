@@ -19,11 +19,8 @@ from gnn_encoder.evaluation.claim import Claim
 from gnn_encoder.evaluation.costs import Costs
 from gnn_encoder.evaluation.values import Means
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.experiment import load_experiment
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import MAIN, UNTOUCHED
-from gnn_encoder.pipeline.stage import PIPELINE, read_stages
-from gnn_encoder.planning import named
 from gnn_encoder.presenting.compared import costs_table
 from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sentence
 from gnn_encoder.presenting.formats import difference, points
@@ -53,7 +50,6 @@ SETS = {
     "Bible topics": Path("results/bible/metrics"),
     "Dictionary": Path("results/dictionary/metrics"),
 }
-FULL_SIZE = {"MS MARCO": "msmarco", "Natural Questions": "nq"}
 
 
 def overview() -> Table:
@@ -81,24 +77,6 @@ def quality(told: str) -> str:
     tables = [titled(results_table(one, params.evaluate.significance)) for one in found]
     sentences = [claim_sentence(claim), advice(claim)] if claim else []
     return "\n\n".join([*tables, *filter(None, sentences), f"{told} {HOW_TO_READ}"])
-
-
-def at_full_size() -> Table:
-    """What the papers' experiments take on eight A100: the main branch's stages by name, and two other branches."""
-    columns, found = ["eight A100, computed"], dict[str, list[str]]()
-    for title, config in FULL_SIZE.items():
-        params, sums = load_experiment(Path(f"configs/{config}.yaml")), dict[str, list[float]]()
-        for stage in read_stages():
-            branch = MAIN if stage.file == Path(PIPELINE) else stage.file.parent.name
-            (need,) = named.needs(params, named.sizes_of(params.data, None, None), "a100", 8, [stage])
-            rows = [stage.name, "all of `dvc repro`"] if branch == MAIN else [f"all of pipelines/{branch}"]
-            for row in rows if branch in (MAIN, "pair", "dual_cross") else []:
-                hours, disk, memory = sums.get(row, [0.0, 0.0, 0.0])
-                sums[row] = [hours + need.hours, disk + need.disk / named.GIB, max(memory, need.memory / named.GIB)]
-        columns += [f"{title}: hours", "disk, GiB", "memory, GiB"]
-        for row, (hours, disk, memory) in sums.items():
-            found.setdefault(row, [row]).extend([f"{hours:.1f}", f"{disk:,.0f}", f"{memory:,.0f}"])
-    return Table(title="", columns=columns, rows=sorted(found.values(), key=lambda row: row[0].startswith("all of")))
 
 
 def provenance() -> str:
@@ -145,7 +123,6 @@ def main() -> None:
     if costs := read_record(project.METRICS / "costs.json", dict[str, Costs]):
         results["costs"] = markdown(costs_table(costs))
     fill(Path("docs/results.md"), results)
-    fill(Path("docs/costs.md"), {"cost": markdown(at_full_size())})
 
 
 if __name__ == "__main__":

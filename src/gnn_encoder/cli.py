@@ -47,8 +47,8 @@ class Commands(typer.core.TyperGroup):
 app = typer.Typer(
     name="gnn-encoder",
     cls=Commands,
-    help="Query-informed dense passage retrieval. Run in the project's root (`inform`: anywhere). `init`, `plan` and "
-    "`inspect` come before `dvc repro`, the others after it.",
+    help="Query-informed dense passage retrieval. Run in the project's root (`inform`: anywhere). `init` comes before "
+    "`dvc repro`, the others after it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -117,143 +117,66 @@ def init(
         list[str] | None,
         typer.Argument(metavar="[CONFIG] [KEY=VALUE]...", help="A file of configs/, then values, which win over it."),
     ] = None,
-    over: Annotated[bool, typer.Option("--over", help="Needed if an earlier init has changed params.yaml.")] = False,
     data: Annotated[str | None, typer.Option(metavar="SOURCE", help="data.source: choose values that fit it.")] = None,
     path: Annotated[Path | None, typer.Option(help="data.path: where the source's files are.")] = None,
-    minutes: Annotated[float | None, typer.Option(min=0.1, help="With --data: how long it may take here.")] = None,
 ) -> None:
     """Write params.yaml for your data, a config, or other values.
 
-    With --data it reads the data, measures this machine for up to a minute, and chooses lengths, steps and sizes; each
-    value that it writes has a comment that says why. Without --minutes it takes what quality asks for. Without --data
-    it lays a config, and then single values, over params.yaml.
+    With --data it reads and checks the data, and chooses lengths, batches and steps that fit them. Without it lays a
+    config, and then single values, over params.yaml.
 
     \b
     Examples:
-      gnn-encoder init --data beir --path my/corpus --minutes 15
+      gnn-encoder init --data beir --path my/corpus
       gnn-encoder init configs/msmarco.yaml data.path=/data/msmarco
-      gnn-encoder init --over mgt.beta=0.1
+      gnn-encoder init mgt.beta=0.1
     """
-    if data is not None:
+    if data is None:
         if path is not None:
-            _check_there("--path", path)  # before torch is loaded, which takes seconds
-        from gnn_encoder.planning.command import fit, hurts, summary
-
-        choice, changed = fit(data, path, minutes, arguments or [], over=over)
-        for line in (*changed, "", *summary(choice.plan)):
-            typer.echo(line)
-        for line in hurts(choice.plan, minutes):
-            _warn(line, err=False)
-        typer.echo("params.yaml is written; `bash scripts/reproduce.sh` runs it, `gnn-encoder plan` tells more")
+            raise UserError("--path belongs to --data: name the source with it, such as --data beir")
+        _lay_over(arguments or [])
         return
-    if path is not None or minutes is not None:
-        raise UserError("--path and --minutes belong to --data: name the source with it, such as --data beir")
-    _lay_over(arguments or [], over=over)
+    if path is not None:
+        _check_there("--path", path)  # before torch is loaded, which takes seconds
+    from gnn_encoder.init import fit
+
+    for line in fit(data, path, arguments or []):
+        if line.startswith("! "):
+            _warn(line.removeprefix("! "), err=False)
+        else:
+            typer.echo(line)
+    typer.echo("params.yaml is written: `git diff params.yaml` shows it, `bash scripts/reproduce.sh` runs it")
 
 
-def _lay_over(arguments: list[str], *, over: bool) -> None:
+def _lay_over(arguments: list[str]) -> None:
     """Lay a config, and then single values, over params.yaml."""
     from gnn_encoder.pipeline import experiment
 
     named = {one.partition("=")[0] for one in arguments}
-    preview = experiment.preview(arguments, over=over)  # first, since a mistake there is told at once
-    at = preview.data.path
+    preview = experiment.preview(arguments)  # first, since a mistake there is told at once
+    at, told = preview.data.path, None
     if "data.path" in named and at is not None:
         _check_there("data.path", at)
-    told: list[str] = []
     if "encoder.model" in named:
-        from gnn_encoder.planning.command import base_model
+        from gnn_encoder.init import check_base_model
+        from gnn_encoder.text.pretrained import resolve
 
-        told = base_model(preview.encoder)
-    changed = experiment.init(arguments, over=over)
-    for line in (*(changed or ["params.yaml has these values already."]), *told):
+        if Path(resolve(preview.encoder.model)).is_dir():  # else it is fetched when the run needs it
+            told = check_base_model(preview.encoder)
+    changed = experiment.init(arguments)
+    for line in (*(changed or ["params.yaml has these values already."]), *([told] if told else [])):
         typer.echo(line)
     if at is not None and any(line.startswith("data.path: ") for line in changed) and not _is_there(at):
-        cure = "name yours, `gnn-encoder init --over data.path=FOLDER`"
-        _warn(f"data.path is {at}, which is not there: {cure}", err=False)
-
-
-@app.command()
-def plan(
-    path: Annotated[Path, typer.Argument(help="params.yaml, or a config.")] = Path("params.yaml"),
-    gpu: Annotated[str | None, typer.Option(help="Plan for such GPUs instead: a100, h100, h200 or l4.")] = None,
-    gpus: Annotated[int, typer.Option(min=1, help="With --gpu: how many.")] = 1,
-    passages: Annotated[int | None, typer.Option(min=1, help="With --gpu: instead of the known number.")] = None,
-    queries: Annotated[int | None, typer.Option(min=1, help="With --gpu: those that train.")] = None,
-) -> None:
-    """Print how long `dvc repro` will take, stage by stage.
-
-    It runs some steps of each kind of work on the data, for up to a minute. With --gpu nothing is run and no data are
-    read: hours, disk and memory follow from sizes and from what such a GPU can do.
-
-    \b
-    Examples:
-      gnn-encoder plan
-      gnn-encoder plan configs/msmarco.yaml --gpu a100 --gpus 8
-    """
-    from gnn_encoder.pipeline.experiment import load_experiment
-
-    params = load_experiment(path)
-    if gpu is None and (gpus, passages, queries) != (1, None, None):
-        raise UserError("--gpus, --passages and --queries are for a machine that --gpu names: a100, h100, h200 or l4")
-    if gpu is not None:
-        from gnn_encoder.pipeline.stage import read_stages
-        from gnn_encoder.planning import named
-        from gnn_encoder.planning.plan import main_branch
-
-        sizes = named.sizes_of(params.data, passages, queries)
-        for line in named.table(named.needs(params, sizes, gpu, gpus, main_branch(read_stages()))):
-            typer.echo(line)
-        return
-    if params.data.path is not None:
-        cure = "correct it, or plan without data for GPUs that you name: --gpu a100 --gpus 8"
-        _check_there("data.path", params.data.path, cure)
-    from gnn_encoder.planning.command import hurts, plan_here, summary, table
-
-    found = plan_here(params)
-    for line in (*table(found), "", *summary(found)):
-        typer.echo(line)
-    for line in hurts(found):
-        _warn(line, err=False)
+        _warn(f"data.path is {at}, which is not there: name yours, `gnn-encoder init data.path=FOLDER`", err=False)
 
 
 def _is_there(path: Path | str) -> bool:
     return Path(path).expanduser().exists()
 
 
-def _check_there(name: str, path: Path | str, cure: str = "correct it") -> None:
+def _check_there(name: str, path: Path | str) -> None:
     if not _is_there(path):
-        raise UserError(f"{name} is {path}: no such file or folder; {cure}")
-
-
-@app.command()
-def inspect(
-    path: Annotated[Path, typer.Argument(help="params.yaml, or a config.")] = Path("params.yaml"),
-    sample: Annotated[int, typer.Option(min=1, help="Texts whose tokens are counted, drawn at random.")] = 10_000,
-) -> None:
-    """Print what an experiment's data hold.
-
-    These are counts, lengths in tokens, judgements, copies and examples.
-
-    \b
-    Examples:
-      gnn-encoder inspect
-      gnn-encoder inspect my-experiment.yaml --sample 1000
-    """
-    from gnn_encoder.pipeline.experiment import load_experiment
-
-    params = load_experiment(path)  # first, since a mistake in it is told before torch is loaded
-    from gnn_encoder.data.sources import open_source
-    from gnn_encoder.inspection.survey import survey
-    from gnn_encoder.inspection.text import render
-    from gnn_encoder.text.pretrained import Source, load_tokenizer
-
-    encoder = params.encoder
-    source = open_source(params.data)
-    tokenizer = load_tokenizer(Source.of(encoder))
-    found = survey(source, encoder, tokenizer, sample_size=sample, seed=params.seed)
-    for line in render(params, source, found):
-        typer.echo(line)
+        raise UserError(f"{name} is {path}: no such file or folder; correct it")
 
 
 @app.command()

@@ -6,17 +6,16 @@ in two places alone: params.yaml, and the model of its section.
 
 import io
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
-from ruamel.yaml.error import CommentMark, YAMLError
-from ruamel.yaml.tokens import CommentToken
+from ruamel.yaml.error import YAMLError
 
 from gnn_encoder.base.errors import UserError, shorten
 from gnn_encoder.base.files import write_text
@@ -25,57 +24,54 @@ from gnn_encoder.pipeline.stage import lookup
 
 PARAMS = Path("params.yaml")
 MADE = "# Made by: "
-# Mappings whose keys the user chooses. Each is replaced as a whole, like a list.
-WHOLE = ("data.names",)
-REASON = "# init: "  # begins a reason beside a value, which goes when the value is set without one
-COLUMN = 26  # at which comments begin in params.yaml
-
-
-class Change(NamedTuple):
-    """A value for a parameter, and why: a few words, which become the comment beside the value."""
-
-    name: str  # dotted
-    value: Any
-    why: str = ""
 
 
 def init(
-    arguments: Sequence[str], path: Path = PARAMS, *, over: bool = False, chosen: Sequence[Change] = (), by: str = ""
+    arguments: Sequence[str], path: Path = PARAMS, *, chosen: Mapping[str, Any] | None = None, by: str = ""
 ) -> list[str]:
-    """Change the experiment in `path`: lay chosen values, then a config, then `key=value` arguments over it.
+    """Change the experiment in `path`: lay chosen values, then a config, then `KEY=VALUE` arguments over it.
 
-    A section is laid over that of `path` key by key; every other value is replaced whole. A dotted key reaches into
-    `WHOLE` mappings too: `evidence.trials.no_gate.mgt={gate: 0.3}` changes this trial, and no other. Of two arguments
-    that set one value, the later one wins.
+    A section is laid over that of `path` key by key; every other value is replaced whole. Of two arguments that set one
+    value, the later one wins.
 
     Args:
         arguments: `KEY=VALUE` each, the value in YAML; the first one may be the path of a config instead.
-        over: whether `path` may be the result of an earlier init, which is then changed further.
+        chosen: values by their dotted names.
         by: the arguments that the line on top of `path` names after `gnn-encoder init`; by default those above.
 
     Returns:
         A line for each value that changed: `mgt.beta: 0.05 -> 0.1`.
     """
-    before, made = load_params(path), _made(path, over=over)
-    settings, text, after = _laid_over(path, arguments, chosen)
-    command = f"gnn-encoder init {by or shlex.join(arguments)}{' --over' if over else ''}"
-    lines = [*made, MADE + " ".join(command.splitlines()), *text.split("\n")[len(made) :]]
-    write_text(path, "\n".join(lines))
+    before, made = load_params(path), _made(path)
+    if arguments and "=" not in arguments[0]:
+        refuse_second(path)
+    settings = dict(chosen or {}) | given(arguments)
+    text, after = _laid_over(path, settings, " ".join(arguments))
+    command = " ".join(f"gnn-encoder init {by or shlex.join(arguments)}".splitlines())
+    write_text(path, "\n".join([*made, MADE + command, *text.split("\n")[len(made) :]]))
     old, new = before.model_dump(exclude_unset=True), after.model_dump(exclude_unset=True)
-    changes = {one.name: (lookup(old, one.name, ...), lookup(new, one.name, ...)) for one in settings}
+    changes = {name: (lookup(old, name, ...), lookup(new, name, ...)) for name in settings}
     return [f"{name}: {shown(a)} -> {shown(b)}" for name, (a, b) in changes.items() if a != b]
 
 
-def preview(arguments: Sequence[str], path: Path = PARAMS, *, over: bool = False) -> Params:
+def preview(arguments: Sequence[str], path: Path = PARAMS) -> Params:
     """The experiment that `init` would make of these arguments; nothing is written. It raises the same errors."""
     load_params(path)  # a mistake in `path` itself must not be blamed on the arguments
-    _made(path, over=over)
-    return _laid_over(path, arguments)[-1]
+    if not arguments:
+        raise UserError("nothing to change: give --data, a file of configs/, or values such as mgt.beta=0.1")
+    return _laid_over(path, given(arguments), " ".join(arguments))[1]
 
 
 def load_experiment(path: Path, base: Path = PARAMS) -> Params:
     """Read `base`, or another experiment, which is laid over `base` as `init` does."""
-    return load_params(path) if path == base else preview([str(path)], base, over=True)
+    return load_params(path) if path == base else preview([str(path)], base)
+
+
+def refuse_second(path: Path = PARAMS) -> None:
+    """Refuse to lay a whole experiment over the result of an earlier init. Single values can always be changed."""
+    if made := _made(path):
+        by = made[-1].removeprefix(MADE)
+        raise UserError(f"{path}: made by `{by}`, with which a second one would mix; `git checkout {path}` first")
 
 
 def shown(value: object) -> str:
@@ -86,43 +82,42 @@ def shown(value: object) -> str:
     return text.removesuffix("...\n").rstrip("\n")
 
 
-def _made(path: Path, *, over: bool) -> list[str]:
-    """The lines on top of `path` that say which inits made it."""
-    lines = path.read_text(encoding="utf-8").split("\n")
-    made = list(takewhile(lambda line: line.startswith(MADE), lines))
-    if made and not over:
-        raise UserError(
-            f"{path}: made by `{made[-1].removeprefix(MADE)}`, and a second init would mix two experiments; "
-            f"`git checkout {path}` first, or add --over to change this one"
-        )
-    return made
-
-
-def _laid_over(path: Path, arguments: Sequence[str], chosen: Sequence[Change] = ()) -> tuple[list[Change], str, Params]:
-    """What is laid over `path`, the resulting YAML, and what that means to every stage that will read it."""
-    if not arguments:
-        raise UserError("nothing to change: give --data, a file of configs/, or values such as mgt.beta=0.1")
-    tree, settings, stream = _parse(path.read_bytes(), path), [*chosen, *_given(arguments)], io.StringIO()
-    for one in settings:
-        _set(tree, one)
-    _yaml().dump(tree, stream)
-    text, source = stream.getvalue(), " ".join(arguments)
-    try:
-        return settings, text, Params.model_validate(parse_yaml(text.encode(), source))
-    except ValidationError as error:
-        raise UserError(f"{source}: {described(error)}") from error
-
-
-def _given(arguments: Sequence[str]) -> Iterator[Change]:
+def given(arguments: Sequence[str]) -> dict[str, Any]:
+    """The values that arguments set, by their dotted names."""
+    found = dict[str, Any]()
     for number, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
         if number == 0 and not equals:
-            yield from _leaves("", _read_config(Path(argument)))
+            found |= _leaves("", _read_config(Path(argument)))
         elif all(name.split(".")) and value.strip():
-            yield from _leaves(name, _parse(value, shorten(argument, 200)))
+            found |= _leaves(name, _parse(value, shorten(argument, 200)))
         else:
             rule = "must be KEY=VALUE with a dotted key, such as mgt.beta=0.1 or data.path=null"
             raise UserError(f"{shorten(argument, 200)}: {rule}; correct it (only the first argument can be a config)")
+    return found
+
+
+def _made(path: Path) -> list[str]:
+    """The lines on top of `path` that say which inits made it."""
+    return list(takewhile(lambda line: line.startswith(MADE), path.read_text(encoding="utf-8").split("\n")))
+
+
+def _laid_over(path: Path, settings: Mapping[str, Any], source: str) -> tuple[str, Params]:
+    """The YAML of `path` with other values, and what it means to every stage that will read it."""
+    tree, stream = _parse(path.read_bytes(), path), io.StringIO()
+    for name, value in settings.items():
+        *outer, key = name.split(".")
+        section = tree
+        for inner in outer:
+            if not isinstance(section.get(inner), CommentedMap):
+                _put(section, inner, CommentedMap())
+            section = section[inner]
+        _put(section, key, value)
+    _yaml().dump(tree, stream)
+    try:
+        return stream.getvalue(), Params.model_validate(parse_yaml(stream.getvalue().encode(), source))
+    except ValidationError as error:
+        raise UserError(f"{source}: {described(error)}") from error
 
 
 def _read_config(path: Path) -> CommentedMap:
@@ -134,31 +129,13 @@ def _read_config(path: Path) -> CommentedMap:
     return found
 
 
-def _leaves(name: str, value: Any) -> Iterator[Change]:
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """The values in a section, with their dotted names."""
-    if not isinstance(value, CommentedMap) or not value or name in WHOLE:
-        yield Change(name, value)
+    if not isinstance(value, CommentedMap) or not value:
+        yield name, value
         return
     for key, inner in value.items():
         yield from _leaves(f"{name}.{key}" if name else str(key), inner)
-
-
-def _set(section: CommentedMap, one: Change) -> None:
-    """Set a value; a section that it stands in is made if it is missing or null, and with a reason has a line a key."""
-    *outer, key = one.name.split(".")
-    for name in outer:
-        if not isinstance(section.get(name), CommentedMap):
-            _put(section, name, CommentedMap())
-        section = section[name]
-    _put(section, key, one.value)
-    # ruamel.yaml keeps the comment beside a value in one token with what stands below.
-    tokens = section.ca.items.setdefault(key, [None] * 4) if one.why else section.ca.items.get(key)
-    beside, _, below = tokens[2].value.partition("\n") if tokens and tokens[2] else ("", "", "")
-    if one.why:
-        section.fa.set_block_style()
-        tokens[2] = CommentToken(f" {REASON}{one.why}\n{below}", CommentMark(COLUMN), None)
-    elif beside.strip().startswith(REASON):  # it is of the value that was there
-        tokens[2] = CommentToken(f"\n{below}", CommentMark(COLUMN), None)
 
 
 def _put(section: CommentedMap, key: str, value: Any) -> None:

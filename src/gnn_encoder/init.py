@@ -1,0 +1,304 @@
+"""`gnn-encoder init --data SOURCE`: the data are read and checked once, and params.yaml gets values that fit them."""
+
+import shlex
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+from transformers import PreTrainedModel
+
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import SCRATCH, read_json
+from gnn_encoder.base.tables import UNLABELLED, count_rows
+from gnn_encoder.data.prepare import prepare
+from gnn_encoder.data.sources import open_source
+from gnn_encoder.mgt.masking import fold_count
+from gnn_encoder.pipeline import experiment
+from gnn_encoder.pipeline.params import Encoder, Params, load_params
+from gnn_encoder.text.batches import Batch, padded
+from gnn_encoder.text.device import device
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.pretrained import Source, read_stated
+from gnn_encoder.text.tokens import with_title
+from gnn_encoder.training.examples import steps_of
+
+SAMPLE = 10_000  # most texts whose tokens are counted
+WHOLE_PASSAGES, WHOLE_QUERIES = 0.95, 0.99  # shares that are read whole
+PAIR_TOKENS, SHORT_QUERY = 256, 16  # most tokens of a pair, and fewest to which queries are cut
+CHUNK_TOKENS = 16_384  # encoded with gradient at a time on a CPU; no result depends on it
+GPU_TOKENS = "encoder.batch_tokens=65536"  # what a GPU takes; no result depends on it
+K, FEWEST_K, EDGES = 25, 5, 100_000  # passages per query (the paper's), and most edges without a GPU
+FOLD, MOST_FOLDS = 24, 30  # fewest queries of a fold; more folds than 30 only make a pass longer
+SCORED = 1000  # fewest training queries whose candidates M_ce scores, if there are so many
+# Steps of each training, whatever the number of queries: the default's, but for M_de's two trainings, which have 47
+# there. With 20 steps M_de lost four points of RR@10 on other data, so that it always gets 100. Few queries are passed
+# over several times for it, at most MOST_PASSES, since further passes learn them by heart; of many a part is read.
+STEPS = {
+    **{"train_retriever": 100, "train_dual_encoder": 100, "train_cross_encoder": 150},
+    **{"mgt.alone": 100, "mgt.joint": 120, "train_no_gnn": 200},
+}
+MOST_PASSES = 10
+EVALUATIONS = {"mgt.alone": 10, "mgt.joint": 5, "train_no_gnn": 4}  # on dev, after the start
+UNKNOWN, CUT, FEW_QUERIES, FEW_DEV = 0.01, 0.05, 300, 50  # from where on there is a warning
+
+Choose = Callable[[str, Any], Any]  # takes a parameter and a value, and returns the value that it gets
+
+
+class Sample(NamedTuple):
+    """Some texts, the tokens of each, special ones included, *Shape:* (n,), and the share of unknown ones."""
+
+    texts: list[str]
+    tokens: NDArray[np.int64]
+    unknown: float
+
+    @classmethod
+    def of(cls, texts: list[str], encoder: DualEncoder) -> "Sample":
+        """Tokenise texts."""
+        tokenizer = encoder.tokenizer._tokenizer
+        tokenizer.no_truncation()  # calling the tokenizer on texts leaves its settings behind
+        tokenizer.no_padding()
+        encoded = tokenizer.encode_batch_fast(texts, add_special_tokens=True)
+        tokens = np.array([len(one.ids) for one in encoded], dtype=np.int64)
+        unknown = sum(one.ids.count(encoder.tokenizer.unk_token_id) for one in encoded)
+        return cls(texts, tokens, unknown / int(tokens.sum()))
+
+    def length(self, share: float) -> int:
+        """The tokens within which this share of the texts is read whole, as batches are padded."""
+        return int(padded(int(np.quantile(self.tokens, share, method="inverted_cdf"))))
+
+    def cut(self, limit: int) -> float:
+        """Share of the texts that are longer."""
+        return float((self.tokens > limit).mean())
+
+    def mean(self, limit: int) -> float:
+        """Mean tokens of a text in batches of similar lengths."""
+        return float(np.minimum(padded(self.tokens), limit).mean())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """What a source holds."""
+
+    counts: dict[str, dict[str, int]]  # statistics.json of stage `prepare`: a table -> what -> how many
+    without_label: int  # queries that are in no split, since nothing is judged relevant for them
+    used: int  # queries that train
+    passages: Sample
+    queries: Sample  # of those that train
+
+    @classmethod
+    def of(cls, params: Params, encoder: DualEncoder) -> "Contents":
+        """Read and check a source, as stage `prepare` does."""
+        source, used = open_source(params.data), encoder.settings
+        SCRATCH.mkdir(exist_ok=True)
+        with TemporaryDirectory(dir=SCRATCH) as place:
+            folder, whole = Path(place), params.data.model_copy(update={"train_queries": None})
+            prepare(whole, source, folder, seed=params.seed)
+            passages = _rows(folder / "passages.parquet", "title", "text")
+            queries = _rows(folder / "queries" / "train.parquet", "text")
+            counts = read_json(folder / "statistics.json", dict[str, dict[str, int]])
+        read = sum(sum(1 for _ in reader()) for reader in dict.fromkeys(source.queries.values()))
+        there = counts["train"]["queries"]
+        return cls(
+            counts=counts,
+            without_label=read - there - counts["dev"]["queries"] - counts["test"]["queries"],
+            used=min(there, params.data.train_queries or there),
+            passages=Sample.of(
+                [used.passage_prefix + with_title(*one, encoder.tokenizer) for one in passages], encoder
+            ),
+            queries=Sample.of([used.query_prefix + text for (text,) in queries], encoder),
+        )
+
+
+def _rows(table: Path, *columns: str) -> list[tuple[Any, ...]]:
+    """At most `SAMPLE` rows of a table, evenly spread."""
+    return pl.scan_parquet(table).select(columns).gather_every(-(-count_rows(table) // SAMPLE)).collect().rows()
+
+
+def fit(source: str, path: Path | None, arguments: Sequence[str]) -> Iterator[str]:
+    """Write a params.yaml that fits a source, and yield what was found. After an error params.yaml is as it was.
+
+    Args:
+        source, path: data.source and data.path.
+        arguments: `KEY=VALUE` each; these values are kept, and others follow from them.
+    """
+    for argument in arguments:
+        if "=" not in argument:
+            raise UserError(f"{argument!r} is no KEY=VALUE: leave a config out, and put quotes around blanks")
+    experiment.refuse_second()
+    at = [] if path is None else [f"data.path={experiment.shown(str(path))}"]
+    usual = ["data.train_queries=null", *([GPU_TOKENS] if device().type == "cuda" else [])]
+    settings = [*usual, f"data.source={source}", *at, *arguments]
+    params = experiment.preview(settings)
+    encoder = DualEncoder.from_pretrained(params.encoder)
+    found, model = Contents.of(params, encoder), cast(PreTrainedModel, encoder.query)
+    stated = read_stated(Source.of(params.encoder))
+    longest = stated.readable(model) or int(found.passages.tokens.max())
+    chosen = _values(params, experiment.given(arguments), found, longest, model.config.num_hidden_layers)
+    encoder.freeze_lower(chosen.get("encoder.frozen_layers", params.encoder.frozen_layers))
+    by = ["--data", source, *([] if path is None else ["--path", str(path)]), *arguments]
+    experiment.init(settings, chosen=chosen, by=shlex.join(by))
+    params = load_params()
+    yield from _found(params, found)
+    yield f"{stated.description(params.encoder)}; it reads {longest} tokens"
+    yield _time(params, encoder.eval(), found)
+    yield from (f"! {line}" for line in _warnings(params, found, longest))
+
+
+def check_base_model(params: Encoder) -> str:
+    """Refuse a base model that cannot be trained or searched with, and tell how it is used."""
+    encoder = DualEncoder.from_pretrained(params)
+    encoder.freeze_lower(params.frozen_layers)
+    return read_stated(Source.of(params)).description(params)
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _values(base: Params, own: Collection[str], found: Contents, longest: int, layers: int) -> dict[str, Any]:
+    """The chosen values, by their dotted names; the user's own stay, and others follow from them."""
+    chosen = dict[str, Any]()
+
+    def choose(name: str, value: Any) -> Any:
+        if name in own:
+            return base.value(name)
+        chosen[name] = value
+        return value
+
+    n, passages = found.used, found.counts["passages"]["passages"]
+    asked = choose("encoder.query_length", min(longest, max(SHORT_QUERY, found.queries.length(WHOLE_QUERIES))))
+    read = choose("encoder.passage_length", min(longest, found.passages.length(WHOLE_PASSAGES)))
+    pair = choose("train_cross_encoder.max_length", min(longest, PAIR_TOKENS, asked + read))
+    choose("encoder.frozen_layers", min(base.encoder.frozen_layers, layers // 2))
+    batch = 64 if n >= 2000 else max(2, min(32, n // 4))  # so that a pass over few queries has steps enough
+    size = choose("train_retriever.batch_size", batch)
+    choose("train_retriever.epochs", _passes("train_retriever", n / size))
+    size = choose("train_cross_encoder.batch_size", min(base.train_cross_encoder.batch_size, max(2, n // 2)))
+    choose("train_cross_encoder.epochs", _passes("train_cross_encoder", n / size))
+    size = choose("train_dual_encoder.batch_size", batch)
+    scored = max(SCORED, STEPS["train_dual_encoder"] * size)  # those queries that M_de's steps read once
+    scored = choose("denoise.queries", scored if scored < n else None) or n
+    choose("train_dual_encoder.epochs", _passes("train_dual_encoder", scored / size))
+    depth = choose("mine_candidates.depth", max(2, min(base.mine_candidates.depth, passages // 2)))
+    last = max(2, min(base.denoise.range_max, depth))
+    choose("bm25.depth", min(base.bm25.depth, passages))
+    choose("train_cross_encoder.range_min", min(base.train_cross_encoder.range_min, last - 1))
+    choose("train_cross_encoder.range_max", last)
+    choose("denoise.range_max", last)
+    choose("denoise.candidates", min(base.denoise.candidates, last))
+    on_gpu = device().type == "cuda"
+    choose("build_graph.k", min(passages, K, K if on_gpu else max(FEWEST_K, EDGES // n)))
+    choose("build_graph.labelled", True)
+    _choose_mgt(choose, n)
+    choose("encoder.chunk_size", 2 ** int(np.log2((4 if on_gpu else 1) * CHUNK_TOKENS / read)))
+    # PAIR and Dual-Cross-Encoder read as many tokens.
+    choose("dual_cross.max_length", pair)
+    choose("dual_cross.generator.query_length", asked)
+    if base.pair.teacher is not None:
+        choose("pair.teacher.max_length", pair)
+    return chosen
+
+
+def _choose_mgt(choose: Choose, n: int) -> None:
+    """Folds, rates and steps of Masked Graph Training and of its control, for n training queries."""
+    rounds = fold_count(choose("mgt.beta", round(1 / max(2, min(MOST_FOLDS, n // FOLD)), 3)))
+    choose("mgt.sums", True)
+    choose("mgt.alone.softmax", "corpus")
+    choose("mgt.alone.learning_rate", 5e-4 if n < 2000 else 1e-3)
+    # E_Q learns with the GNN, and passages keep the vectors that are cached; the rates are for a softmax over all of
+    # them. Without dropout E_Q learns few queries by heart.
+    choose("mgt.joint.softmax", "corpus")
+    choose("mgt.joint.dropout", 0.1)
+    choose("mgt.joint.encoder_learning_rate", 1e-4)
+    choose("mgt.joint.gnn_learning_rate", 3e-4)
+    for phase, most in (("mgt.alone", 1024), ("mgt.joint", 160), ("train_no_gnn", 64)):
+        size = choose(f"{phase}.batch_size", max(2, min(most, n // rounds)))
+        each = rounds * max(1, round(n / rounds / size))
+        # The GNN alone trains whole passes, in which each fold is masked once.
+        passes = max(1, round(STEPS[phase] / each)) if phase == "mgt.alone" else _passes(phase, each)
+        steps = steps_of(choose(f"{phase}.epochs", passes), each)
+        choose(f"{phase}.evaluate_every", max(1, round(steps / EVALUATIONS[phase])))
+        choose(f"{phase}.patience", EVALUATIONS[phase])  # it does not stop early
+
+
+def _passes(training: str, steps: float) -> float:
+    """The passes over the queries, of so many steps each, that a training takes: part of one if they are many."""
+    passes = min(MOST_PASSES, ceil(100 * STEPS[training] / max(1, round(steps))) / 100)
+    return int(passes) if passes == int(passes) else passes
+
+
+# --- what is told -----------------------------------------------------------------------------------------------------
+
+
+def _found(params: Params, found: Contents) -> Iterator[str]:
+    """What the source holds, and how much of it is read."""
+    counts, encoder = found.counts, params.encoder
+    copies = counts["passages"].get("copies_of_another", 0)
+    yield f"passages: {counts['passages']['passages']:,}" + (
+        f", {copies:,} of them copies of another" if copies else ""
+    )
+    numbers = {
+        f"to train with ({counts['train'].get('judgements', 0):,} judgements)": found.used,
+        **{split: counts[split]["queries"] for split in ("dev", "test")},
+        "without a label, which are left out": found.without_label,
+        "of data.unlabelled": counts.get(UNLABELLED, {}).get("queries", 0),
+        "are passages themselves": sum(of.get("queries_that_are_passages", 0) for of in counts.values()),
+    }
+    yield "queries: " + ", ".join(f"{number:,} {what}" for what, number in numbers.items() if number)
+    if dropped := counts.get("left_out_or_replaced"):
+        yield "left out or replaced: " + ", ".join(f"{n:,} {what.replace('_', ' ')}" for what, n in dropped.items())
+    read, asked = encoder.passage_length, encoder.query_length
+    cut = f"{found.passages.cut(read):.1%} of the passages are cut after {read} tokens"
+    yield f"{cut}, {found.queries.cut(asked):.1%} of the queries after {asked}"
+
+
+@torch.inference_mode()
+def _time(params: Params, encoder: DualEncoder, found: Contents) -> str:
+    """How long M_de's reading of all passages, and M_ce's of candidates and edges, take here, by a batch of each."""
+    passages, queries, pair = found.passages, found.queries, params.train_cross_encoder.max_length
+    asked = [queries.texts[i % len(queries.texts)] for i in range(len(passages.texts))]
+    # The processor's time of this thread, which takes part in all that is computed, is that of a quiet machine.
+    clock = time.perf_counter if device().type == "cuda" else time.thread_time
+
+    def took(length: int, tokens: float, *columns: Sequence[str]) -> str:
+        size = max(1, params.encoder.batch_tokens // length)
+        batch = Batch.of(encoder.tokenizer, *(column[:size] for column in columns), length=length)
+        for _ in range(2):  # in the first call torch prepares what later ones reuse
+            began = clock()
+            encoder.encode_passages(batch).cpu()
+        seconds = (clock() - began) / batch.input_ids.numel() * tokens
+        return f"{ceil(seconds)} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+    read, total = params.encoder.passage_length, found.counts["passages"]["passages"]
+    encoding = took(read, total * passages.mean(read), passages.texts)
+    candidates = (params.denoise.queries or found.used) * params.denoise.candidates
+    edges = found.used * params.build_graph.k if params.mgt.edge_features == "cross_encoder" else 0
+    each = min(pair, passages.mean(pair) + queries.mean(pair))
+    scoring = took(pair, (candidates + edges) * each, asked, passages.texts)
+    pairs = f"{candidates:,} candidates" + (f" and {edges:,} edges" if edges else "")
+    return f"by the speed of a batch here, M_de encodes all passages in {encoding}, and M_ce reads {pairs} in {scoring}"
+
+
+def _warnings(params: Params, found: Contents, longest: int) -> Iterator[str]:
+    """A sentence for each thing that will hurt, with its cure."""
+    encoder, dev = params.encoder, found.counts["dev"]["queries"]
+    limits = {"passages": (found.passages, encoder.passage_length), "queries": (found.queries, encoder.query_length)}
+    for kind, (sample, limit) in limits.items():
+        if sample.unknown > UNKNOWN:
+            rule = f"{sample.unknown:.0%} of the {kind}' tokens are unknown to it: it cannot read this language"
+            yield f"{encoder.model}: {rule}; set encoder.model to a multilingual one, such as XLM-R or multilingual E5"
+        if (cut := sample.cut(limit)) > CUT:
+            cure = "cut them into shorter ones" if limit == longest else "raise that length in section encoder"
+            yield f"{cut:.0%} of the {kind} are longer than is read, and what is not read is not found: {cure}"
+    if found.used < FEW_QUERIES:
+        yield f"{found.used:,} training queries are few: training and graph gain little with less than some hundred"
+    if dev < FEW_DEV:
+        cure = "add dev queries; where the source has none, raise data.dev_fraction"
+        yield f"{dev:,} dev queries are few: what is chosen by their score is chosen by chance; {cure}"
