@@ -4,6 +4,7 @@ import shlex
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +28,7 @@ from gnn_encoder.text.batches import Batch, padded
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source, read_stated
-from gnn_encoder.text.tokens import with_title
+from gnn_encoder.text.tokens import TextTokens, with_title
 from gnn_encoder.training.examples import steps_of
 
 SAMPLE = 10_000  # most texts whose tokens are counted
@@ -62,13 +63,9 @@ class Sample(NamedTuple):
     @classmethod
     def of(cls, texts: list[str], encoder: DualEncoder) -> "Sample":
         """Tokenise texts."""
-        tokenizer = encoder.tokenizer._tokenizer
-        tokenizer.no_truncation()  # calling the tokenizer on texts leaves its settings behind
-        tokenizer.no_padding()
-        encoded = tokenizer.encode_batch_fast(texts, add_special_tokens=True)
-        tokens = np.array([len(one.ids) for one in encoded], dtype=np.int64)
-        unknown = sum(one.ids.count(encoder.tokenizer.unk_token_id) for one in encoded)
-        return cls(texts, tokens, unknown / int(tokens.sum()))
+        found, special = TextTokens.of(texts, encoder.tokenizer), encoder.tokenizer.num_special_tokens_to_add()
+        unknown = float((found.ids == encoder.tokenizer.unk_token_id).mean())
+        return cls(texts, np.diff(found.offsets) + special, unknown)
 
     def length(self, share: float) -> int:
         """The tokens within which this share of the texts is read whole, as batches are padded."""
@@ -263,13 +260,13 @@ def _found(params: Params, found: Contents) -> Iterator[str]:
 def _time(params: Params, encoder: DualEncoder, found: Contents) -> str:
     """How long M_de's reading of all passages, and M_ce's of candidates and edges, take here, by a batch of each."""
     passages, queries, pair = found.passages, found.queries, params.train_cross_encoder.max_length
-    asked = [queries.texts[i % len(queries.texts)] for i in range(len(passages.texts))]
+    pairs = [f"{query} {passage}" for query, passage in zip(cycle(queries.texts), passages.texts)]
     # The processor's time of this thread, which takes part in all that is computed, is that of a quiet machine.
     clock = time.perf_counter if device().type == "cuda" else time.thread_time
 
-    def took(length: int, tokens: float, *columns: Sequence[str]) -> str:
+    def took(length: int, tokens: float, texts: list[str]) -> str:
         size = max(1, params.encoder.batch_tokens // length)
-        batch = Batch.of(encoder.tokenizer, *(column[:size] for column in columns), length=length)
+        batch = Batch.of(encoder.tokenizer, texts[:size], length=length)
         for _ in range(2):  # in the first call torch prepares what later ones reuse
             began = clock()
             encoder.encode_passages(batch).cpu()
@@ -281,9 +278,10 @@ def _time(params: Params, encoder: DualEncoder, found: Contents) -> str:
     candidates = (params.denoise.queries or found.used) * params.denoise.candidates
     edges = found.used * params.build_graph.k if params.mgt.edge_features == "cross_encoder" else 0
     each = min(pair, passages.mean(pair) + queries.mean(pair))
-    scoring = took(pair, (candidates + edges) * each, asked, passages.texts)
-    pairs = f"{candidates:,} candidates" + (f" and {edges:,} edges" if edges else "")
-    return f"by the speed of a batch here, M_de encodes all passages in {encoding}, and M_ce reads {pairs} in {scoring}"
+    scoring = took(pair, (candidates + edges) * each, pairs)
+    read_too = f" and {edges:,} edges" if edges else ""
+    both = f"M_de encodes all passages in {encoding}, and M_ce reads {candidates:,} candidates{read_too} in {scoring}"
+    return f"by the speed of a batch here, {both}"
 
 
 def _warnings(params: Params, found: Contents, longest: int) -> Iterator[str]:

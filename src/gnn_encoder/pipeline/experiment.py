@@ -43,8 +43,6 @@ def init(
         A line for each value that changed: `mgt.beta: 0.05 -> 0.1`.
     """
     before, made = load_params(path), _made(path)
-    if arguments and "=" not in arguments[0]:
-        refuse_second(path)
     settings = dict(chosen or {}) | given(arguments)
     text, after = _laid_over(path, settings, " ".join(arguments))
     command = " ".join(f"gnn-encoder init {by or shlex.join(arguments)}".splitlines())
@@ -59,12 +57,15 @@ def preview(arguments: Sequence[str], path: Path = PARAMS) -> Params:
     load_params(path)  # a mistake in `path` itself must not be blamed on the arguments
     if not arguments:
         raise UserError("nothing to change: give --data, a file of configs/, or values such as mgt.beta=0.1")
+    if "=" not in arguments[0]:
+        refuse_second(path)
     return _laid_over(path, given(arguments), " ".join(arguments))[1]
 
 
 def load_experiment(path: Path, base: Path = PARAMS) -> Params:
     """Read `base`, or another experiment, which is laid over `base` as `init` does."""
-    return load_params(path) if path == base else preview([str(path)], base)
+    found = load_params(base)
+    return found if path == base else _laid_over(base, given([str(path)]), str(path))[1]
 
 
 def refuse_second(path: Path = PARAMS) -> None:

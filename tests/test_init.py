@@ -1,0 +1,259 @@
+"""`gnn-encoder init`: what it reads, chooses, writes, prints and refuses."""
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from gnn_encoder import init as module
+from gnn_encoder.data.sources import open_source
+from gnn_encoder.init import STEPS, Contents, Sample, _values
+from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.training.examples import steps_of
+
+from .project import ROOT, call, declare
+
+TINY, DEFAULT = ROOT / "tests" / "tiny", (ROOT / "params.yaml").read_text()
+HEADER = "# Made by: gnn-encoder init "
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project as it is committed, as the current folder."""
+    declare(tmp_path)
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def init(*arguments: str) -> list[str]:
+    code, out, err = call("init", *arguments)
+    assert code == 0, err
+    return out.splitlines()
+
+
+def refusal(*arguments: str) -> str:
+    """The error of an init that leaves everything as it was."""
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    code, out, err = call("init", *arguments)
+    assert (code, out) == (2, "") and err.startswith("error: ") and err.count("\n") == 1
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+    return err.removeprefix("error: ").rstrip("\n")
+
+
+def lines() -> list[str]:
+    return Path("params.yaml").read_text().splitlines()
+
+
+# --- values and configs over params.yaml ------------------------------------------------------------------------------
+
+
+def test_one_value_changes_one_line() -> None:
+    assert init("mgt.beta=0.1") == ["mgt.beta: 0.05 -> 0.1"]
+    old = "  beta: 0.05               # share"
+    assert DEFAULT.count(old) == 1
+    expected = f"{HEADER}mgt.beta=0.1\n" + DEFAULT.replace(old, "  beta: 0.1                # share")
+    assert Path("params.yaml").read_text() == expected
+
+
+def test_a_config_and_values_which_win_over_it() -> None:
+    """A section is laid over key by key; a new key stands in its section; comments are those of params.yaml."""
+    Path("c.yaml").write_text("# G = a paper.\n\nmgt:\n  beta: 0.2   # G 4.3\n\n  layers: 1\n\nseed: 5\n")
+    named = "data.names={train: a/train, test: a/test}"
+    assert init("c.yaml", "mgt.layers=2", "data.path=null", "data.source=ir_datasets", named) == [
+        *("mgt.beta: 0.05 -> 0.2", "seed: 13 -> 5", "data.source: insuranceqa -> ir_datasets"),
+        *("data.names.train: not set -> a/train", "data.names.test: not set -> a/test"),
+    ]
+    top = f"{HEADER}c.yaml mgt.layers=2 data.path=null data.source=ir_datasets '{named}'"
+    assert lines()[0] == top and [line.rpartition("#")[2] for line in DEFAULT.splitlines() if "#" in line] == [
+        line.rpartition("#")[2] for line in lines()[1:] if "#" in line
+    ]
+    assert load_params().data.names is not None and load_params().mgt.layers == 2
+
+
+@pytest.mark.parametrize("text", ["5.0e-5", "017", "1e3", "1e3x", "yes", "'yes'", '"5e-5"', "~", "[1]"])
+def test_a_value_means_what_it_means_in_params_yaml(text: str) -> None:
+    """Whatever is written: ruamel.yaml, which keeps comments, and PyYAML, which stages read with, differ in dialect."""
+    code, _, err = call("init", f"encoder.revision={text}")
+    meant = 1000.0 if text == "1e3" else yaml.safe_load(text)  # a number in YAML 1.2, which DVC writes
+    if meant is None or isinstance(meant, str):
+        assert code == 0 and load_params().encoder.revision == meant
+    else:
+        assert code == 2 and f"encoder.revision is {meant!r}: input should be a valid string" in err
+
+
+def test_a_path_is_read_as_other_values_are_and_may_begin_at_home(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(project / "home"))
+    shutil.copytree(TINY / "beir", project / "home" / "my #1")
+    init("data.source=beir", 'data.path="~/my #1"')
+    assert '  path: "~/my #1"' in "\n".join(lines()) and open_source(load_params().data).files
+    assert refusal("data.path=~/no") == "data.path is ~/no: no such file or folder; correct it"
+
+
+def test_a_second_experiment_is_refused_and_single_values_are_not() -> None:
+    assert init("configs/nq.yaml", "seed=1")[-1].startswith("! data.path is /path/to/dpr, which is not there: name")
+    by = "made by `gnn-encoder init configs/nq.yaml seed=1`, with which a second one would mix"
+    for second in (["configs/msmarco.yaml"], ["--data", "beir", "--path", str(TINY / "beir")]):
+        assert refusal(*second) == f"params.yaml: {by}; `git checkout params.yaml` first"
+    Path("mine").mkdir()
+    assert init("mgt.beta=0.1", "data.path=mine") == ["mgt.beta: 0.05 -> 0.1", "data.path: /path/to/dpr -> mine"]
+    assert [line for line in lines() if line.startswith(HEADER)] == lines()[:2]
+    assert load_params().data.name == "nq" and load_params().seed == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "nothing to change: give --data, a file of configs/, or values such as mgt.beta=0.1"),
+        (["configs/marco.yaml"], "configs/marco.yaml: no such file; give one of configs/, or a value such as"),
+        (["seed=1", "configs/nq.yaml"], "'configs/nq.yaml': must be KEY=VALUE with a dotted key"),
+        (["mgt..beta=1"], "'mgt..beta=1': must be KEY=VALUE"),
+        (["data.path="], "'data.path=': must be KEY=VALUE with a dotted key, such as mgt.beta=0.1 or data.path=null"),
+        (["mgt.beta=[1"], "'mgt.beta=[1': not valid YAML: "),
+        (["seed=9999-99-99"], "'seed=9999-99-99': not valid YAML: month must be in 1..12; correct it"),
+        ([f"seed={{a: {'9' * 5000}}}"], "999...: not valid YAML: Exceeds the limit (4300 digits)"),
+        (["mgt.betta=0.1"], "mgt.betta=0.1: mgt.betta is not a parameter (value 0.1); remove it or correct its name"),
+        (["mgt.beta=2"], "mgt.beta=2: mgt.beta is 2: input should be less than or equal to 0.5"),
+        (["mgt=2"], "mgt=2: mgt is 2: must be lines of `key: value`; "),
+        (["mgt.beta.x=2"], "mgt.beta.x=2: mgt.beta is {'x': 2}: input should be a valid number"),
+        (["seed=3", "pair.s_pos='5e-5'"], "pair.s_pos is the text '5e-5': must be a number such as 5e-5, without"),
+        (["configs/nq.yaml", "data.source=beir"], "configs/nq.yaml data.source=beir: data.name is set"),
+        (["mine_candidates.depth=9"], "mine_candidates.depth=9: denoise.range_m"),
+        (["bad.yaml"], "bad.yaml: not valid YAML: "),
+        (["empty.yaml"], "empty.yaml: is None: must be lines of `key: value`"),
+        (["--path", "here"], "--path belongs to --data: name the source with it, such as --data beir"),
+        (["--data", "beir", "--path", "nowhere"], "--path is nowhere: no such file or folder; correct it"),
+        (["--data", "beir"], "data.path is null: source beir needs the folder that holds corpus.jsonl; set data.path"),
+        (["--data", "beer"], "data.source is 'beer'"),
+        (["--data", "beir", "configs/nq.yaml"], "'configs/nq.yaml' is no KEY=VALUE: leave a config out"),
+        ([f"encoder.model={TINY / 'model'}"], "encoder.frozen_layers is 3: the model has 2 layers; lower it"),
+        (["encoder.model=other"], "modules.json has Transformer, Dense, where Transformer, Pooling, "),
+    ],
+)
+def test_mistakes_are_one_line_and_change_nothing(arguments: list[str], message: str) -> None:
+    Path("bad.yaml").write_text("mgt:\n  beta: 0.1\n  beta: 0.2\n")
+    Path("empty.yaml").write_text("")
+    modules = '[{"path": "", "type": "m.Transformer"}, {"path": "1", "type": "m.Dense"}]'
+    Path(shutil.copytree(TINY / "model", "other"), "modules.json").write_text(modules)
+    assert message in refusal(*arguments)
+
+
+# --- your data --------------------------------------------------------------------------------------------------------
+
+
+def your_data(*arguments: str, source: str = "beir", path: Path | str = TINY / "beir") -> list[str]:
+    return init("--data", source, "--path", str(path), f"encoder.model={TINY / 'model'}", *arguments)
+
+
+def log_of_clicks(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "corpus.jsonl").write_text("".join(f'{{"_id": "p{i}", "text": "oven {i % 4}"}}\n' for i in range(5)))
+    (folder / "log.tsv").write_text("query\tpid\n" + "".join(f"query {i}\tp{i % 5}\n" for i in range(40)) + "?\tp9\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("source", "arguments", "passages", "queries"),
+    [
+        ("beir", [], "120", "60 to train with (64 judgements), 15 dev, 15 test"),
+        ("msmarco", [], "8", "3 to train with (4 judgements), 1 dev, 2 test, 1 without a label, which are left out"),
+        ("dpr", ["data.name=trivia"], "6", "2 to train with (2 judgements), 1 dev, 1 test"),
+        ("log", [], "5, 1 of them copies of another", "31 to train with (31 judgements), 5 dev, 4 test"),
+    ],
+)
+def test_what_a_source_holds_is_told(
+    source: str, arguments: list[str], passages: str, queries: str, tmp_path: Path
+) -> None:
+    path = log_of_clicks(tmp_path / "log") if source == "log" else TINY / source
+    told = your_data(*arguments, source=source, path=path)
+    assert told[:2] == [f"passages: {passages}", f"queries: {queries}"]
+    assert any(line.startswith("by the speed of a batch here, M_de encodes all passages in ") for line in told)
+    assert any(line.startswith("! ") and " training queries are few: training and graph" in line for line in told)
+    assert any("it reads 128 tokens" in line for line in told) and "params.yaml is written: " in told[-1]
+    assert load_params().data.source == source
+
+
+def test_texts_are_read_whole_and_the_user_s_values_stay() -> None:
+    """Of 120 passages two have more than 48 tokens, and no query has more than 24."""
+    assert "1.7% of the passages are cut after 48 tokens, 0.0% of the queries after 24" in your_data("mgt.beta=0.2")
+    params = load_params()
+    assert (params.encoder.passage_length, params.encoder.query_length) == (48, 24)
+    assert params.train_cross_encoder.max_length == params.dual_cross.max_length == 72
+    assert (params.mgt.beta, params.mgt.alone.batch_size) == (0.2, 12)  # 5 folds of 12 queries
+    shutil.copy(ROOT / "params.yaml", "params.yaml")
+    told = your_data("encoder.passage_length=16", "mgt.edge_features=cross_encoder")
+    cure = "are longer than is read, and what is not read is not found: raise that length in section encoder"
+    assert any(line.startswith("! ") and line.endswith(cure) for line in told)
+    assert any("480 candidates and 1,500 edges" in line for line in told)  # 60 queries with 8 and with 25 passages
+    assert (load_params().encoder.passage_length, load_params().train_cross_encoder.max_length) == (16, 40)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "told"),
+    [
+        ("corpus.jsonl", ("", '{"_id": "p1"\n'), 'corpus.jsonl, line 121: \'{"_id": "p1"\' is not JSON'),
+        ("qrels/train.tsv", ("", "q01\tnope\t1\n"), "train.tsv, line 66: passage 'nope' is not in the corpus"),
+        ("qrels/dev.tsv", ("", "nobody\tdance-8\t1\n"), "line 18: query 'nobody' is not among the queries"),
+        ("qrels/test.tsv", (r"\t\d+\n", ""), "qrels of split test: no query has a positive grade"),
+    ],
+)
+def test_bad_data_are_one_line_with_their_place(file: str, change: tuple[str, str], told: str) -> None:
+    """A line is added, or each grade becomes 0."""
+    path, (grade, line) = Path(shutil.copytree(TINY / "beir", "corpus"), file), change
+    path.write_text((re.sub(grade, "\t0\n", path.read_text()) if grade else path.read_text()) + line)
+    assert told in refusal("--data", "beir", "--path", "corpus", f"encoder.model={TINY / 'model'}")
+
+
+def test_a_tokenizer_s_lengths_and_unknown_tokens() -> None:
+    params = load_params().encoder.model_copy(update={"model": str(TINY / "model")})
+    sample = Sample.of(["a", "a b", "a b \u6f22 c"], DualEncoder.from_pretrained(params))
+    assert sample.tokens.tolist() == [3, 4, 6] and sample.unknown == pytest.approx(1 / 7)  # [CLS] and [SEP] beside
+    five = Sample([], np.array([50, 10, 20, 40, 30]), 0)
+    assert [five.length(share) for share in (0.2, 0.21, 0.8, 0.95)] == [16, 24, 40, 56]  # batches are padded to 8
+    assert five.cut(30) == 2 / 5 and five.mean(20) == (16 + 4 * 20) / 5
+
+
+def chosen(queries: int, passages: int = 30_000, device: str = "cpu") -> dict[str, Any]:
+    """What is chosen for passages of 50 to 149 tokens."""
+    texts = Sample([], np.arange(50, 150), 0)
+    asked = Sample([], np.arange(6, 15), 0)
+    counts = {"passages": {"passages": passages}}
+    found = Contents(counts=counts, without_label=0, used=queries, passages=texts, queries=asked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "device", lambda: torch.device(device))
+        return _values(load_params(ROOT / "params.yaml"), (), found, 256, 6)
+
+
+@pytest.mark.parametrize(
+    ("queries", "passages", "device", "k"),
+    [(500, 30_000, "cpu", 25), (5_000, 30_000, "cpu", 20), (50_000, 30_000, "cpu", 5), (50_000, 30_000, "cuda", 25),
+     (60, 12, "cpu", 12)],
+)  # fmt: skip
+def test_edges_are_at_most_100_000_without_a_gpu(queries: int, passages: int, device: str, k: int) -> None:
+    assert chosen(queries, passages, device)["build_graph.k"] == k
+
+
+@pytest.mark.parametrize("queries", [9, 60, 714, 6_000, 500_000])
+def test_trainings_have_as_many_steps_whatever_the_number_of_queries(queries: int) -> None:
+    """Few queries are passed over at most ten times; the candidates that M_ce scores are those that M_de reads."""
+    values = chosen(queries)
+    rounds = round(1 / values["mgt.beta"])
+    assert rounds == max(2, min(30, queries // 24)) and values["encoder.passage_length"] == 144
+    for training, steps in STEPS.items():
+        size, passes = values[f"{training}.batch_size"], values[f"{training}.epochs"]
+        read = values["denoise.queries"] or queries if training == "train_dual_encoder" else queries
+        folds = rounds if training in ("mgt.alone", "mgt.joint", "train_no_gnn") else 1
+        each = folds * max(1, round(read / folds / size))
+        assert 2 <= size <= max(2, read // folds)
+        wanted = max(steps, each) if training == "mgt.alone" else steps  # whole passes
+        assert passes >= 10 or steps_of(passes, each) == pytest.approx(wanted, abs=max(1, each / 100), rel=0.2)
+    assert values["train_dual_encoder.batch_size"] == (64 if queries >= 2_000 else max(2, min(32, queries // 4)))
+    assert values["denoise.queries"] == (6_400 if queries == 500_000 else None)
