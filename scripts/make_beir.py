@@ -21,9 +21,9 @@ import regex
 from gnn_encoder.base.errors import UserError, report_errors
 from gnn_encoder.base.files import replacing
 from gnn_encoder.base.words import UNSPACED, words
-from gnn_encoder.data.beir import open_beir
-from gnn_encoder.data.lines import QRELS_HEADER
-from gnn_encoder.data.rows import split_of, stable_hash
+from gnn_encoder.data.formats import open_beir
+from gnn_encoder.data.query_log import split_of, stable_hash
+from gnn_encoder.data.reading import QRELS_HEADER
 
 # What stands between white space; in scripts without spaces, each character with its marks.
 WORD = regex.compile(rf"[{UNSPACED}]\p{{M}}*|[^\s{UNSPACED}]+")

@@ -9,10 +9,10 @@ from functools import partial
 import polars as pl
 import pyarrow as pa
 
-from gnn_encoder.answers.pairs import best_answered, judged_by_answers, with_answered
 from gnn_encoder.base.judgements import Identical, relevant_pairs, with_rows
 from gnn_encoder.base.runs import read_run, write_ranking
 from gnn_encoder.base.tables import DEV_CANDIDATES, EXAMPLES, QRELS, read_column, read_table, write_table
+from gnn_encoder.data.answers import best_answered, judged_by_answers, with_answered
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.candidates import find_candidates
 from gnn_encoder.pipeline.project import LEXICAL, UNTOUCHED

@@ -10,7 +10,7 @@ from gnn_encoder.base import distributed
 from gnn_encoder.base.files import write_json
 from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import open_matrix
-from gnn_encoder.data.generated import write_given
+from gnn_encoder.data.queries import write_generated
 from gnn_encoder.dual_cross.generation import choose_queries, generate_queries, sampling
 from gnn_encoder.dual_cross.model import QueryGenerator
 from gnn_encoder.dual_cross.quality import measure
@@ -31,7 +31,7 @@ def main(stage: Stage) -> None:
         generate(stage, drafts)
     elif distributed.is_first():
         file = Path(section.generator.file)
-        write_given(file, project.PASSAGES, drafts, stage.work / "given", section.generated)
+        write_generated(file, project.PASSAGES, drafts, stage.work / "given", section.generated)
     distributed.barrier()
     if chosen:
         choose(stage, drafts, target)

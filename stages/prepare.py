@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gnn_encoder.data.prepare import own_file, prepare
-from gnn_encoder.data.sources import open_source
+from gnn_encoder.data.prepare import open_source, prepare
+from gnn_encoder.data.queries import own_file
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, run
 

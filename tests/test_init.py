@@ -11,7 +11,7 @@ import torch
 import yaml
 
 from gnn_encoder import init as module
-from gnn_encoder.data.sources import open_source
+from gnn_encoder.data.prepare import open_source
 from gnn_encoder.init import STEPS, Contents, Sample, _values
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.text.encoder import DualEncoder

@@ -9,7 +9,7 @@ from .project import ROOT
 SOURCE = ROOT / "src" / "gnn_encoder"
 ORDER = (
     ("base",),
-    ("data", "answers"),
+    ("data",),
     ("text",),
     ("search",),
     ("training",),

@@ -17,8 +17,7 @@ from gnn_encoder.base.runs import as_run, read_run, write_ranking
 from gnn_encoder.base.tables import OWN, QRELS, QUERIES, count_rows, read_column, write_table
 from gnn_encoder.controls.choose import read_choice
 from gnn_encoder.controls.log import LABELLED
-from gnn_encoder.data.prepare import prepare
-from gnn_encoder.data.sources import open_source
+from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.evaluation.measures import mean
 from gnn_encoder.pipeline import controls, project
 from gnn_encoder.pipeline.controls import Encoded

@@ -9,8 +9,7 @@ from beir.datasets.data_loader import GenericDataLoader
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, write_table
-from gnn_encoder.data.prepare import prepare
-from gnn_encoder.data.sources import open_source
+from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.exporting import command
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params

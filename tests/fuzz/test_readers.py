@@ -1,11 +1,13 @@
-"""Every other reader, of files that are nearly right: no traceback, no hang, rows in = rows out + rows reported.
+"""Every reader, of files that are nearly right: no traceback, no hang, and all rows up to the fault that is told.
 
 scripts/test.sh tests/fuzz --long         thousands of new examples of each format, some hours
 """
 
+import gzip
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import chdir
 from functools import partial
@@ -22,27 +24,32 @@ from hypothesis import strategies as st
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.runs import read_run, read_scored_run
-from gnn_encoder.data.generated import read_generated, write_given
-from gnn_encoder.data.lines import read_judged
-from gnn_encoder.data.prepare import read_texts
-from gnn_encoder.estimator.command import read
+from gnn_encoder.data.packages import open_insuranceqa
+from gnn_encoder.data.prepare import open_source, prepare
+from gnn_encoder.data.queries import read_generated, read_texts, write_generated
+from gnn_encoder.data.reading import QRELS_HEADER, Source, read_judged
+from gnn_encoder.estimator.command import read as read_vectors
 from gnn_encoder.evaluation.runs_and_qrels import by_qrels, judge_runs
 from gnn_encoder.growing.reading import read_pids, write_passages
 from gnn_encoder.pipeline import experiment
-from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.pipeline.params import Data, load_params
 from gnn_encoder.text.encoder import DualEncoder
 
+from ..data import sources as data_sources
+from ..data.conftest import data_of
 from ..project import ROOT
-from .mangling import CORPUS, RUN, flipped, lines, mangled, odd, plain_lines, told, write
+from .mangling import CORPUS, RUN, flipped, folders, lines, mangled, odd, plain_lines, told, write
 from .tables import npy, parquet, tables
 
-MORE = re.compile(r" \((\d+) more(?: or above)?: ")
+SOURCES = {
+    name: (one.keys, {file: text.encode() for file, text in one.files.items()})
+    for name, one in data_sources.SOURCES.items()
+}
+HEADERS = (QRELS_HEADER, QRELS_HEADER[:2])
 GIVEN = b"p1\twhat is ash\np1\tis ash hard\np2\tyew\n"
 PREDICTED = lines({"id": "p1", "predicted_queries": ["what", "is"]}, {"_id": "p2", "query": "yew"})
-HEADER = ["query-id", "corpus-id", "score"]
-BEIR_QRELS = lines("query-id\tcorpus-id\tscore", "q1\tp1\t1", "q2\tp2\t0", "q3\tp1\t1.0")
 FILES: dict[str, tuple[bytes, Callable[[Path], Iterable[Any]]]] = {
-    "qrels.tsv": (BEIR_QRELS, read_judged),
+    "qrels.tsv": (lines("query-id\tcorpus-id\tscore", "q1\tp1\t1", "q2\tp2\t0", "q3\tp1\t1.0"), read_judged),
     "qrels.txt": (b"q1 0 p1 1\nq1\t0\tp2\t0\n\nq2 0 p1 1.0\n", read_judged),
     "given.tsv": (GIVEN, read_generated),
     "given.jsonl": (PREDICTED, read_generated),
@@ -50,32 +57,81 @@ FILES: dict[str, tuple[bytes, Callable[[Path], Iterable[Any]]]] = {
 }
 
 
+@pytest.mark.parametrize("name", SOURCES)
+@given(data=st.data())
+def test_sources(name: str, data: st.DataObject) -> None:
+    options, files = SOURCES[name]
+    with TemporaryDirectory() as place:
+        write(Path(place), data.draw(folders(files)))
+        check(data_of(path=place, **options), open_source, Path(place) / "out")
+
+
+@given(data=st.data())
+def test_insuranceqa(data: st.DataObject) -> None:
+    asked = {str(i): {"en": f"question {i}", "answers": [str(i % 4)]} for i in range(4)}
+    files = {name: asked for name in ("train", "valid", "test")} | {"answers": {str(i): {"en": "a"} for i in range(4)}}
+    with TemporaryDirectory() as place:
+        for name, value in files.items():
+            content = data.draw(mangled(json.dumps(value).encode()))
+            Path(place, f"{name}.json.gz").write_bytes(gzip.compress(content, mtime=0))
+        check(data_of(source="insuranceqa"), lambda _: open_insuranceqa(Path(place)), Path(place) / "out")
+
+
+@given(log=tables("query", "pid", "count"), texts=tables("text"), qrels=tables("qid", "pid", "grade"))
+def test_parquet(log: bytes, texts: bytes, qrels: bytes) -> None:
+    with TemporaryDirectory() as place, chdir(place):
+        files = {"corpus.jsonl": CORPUS, "log.parquet": log, "own.parquet": texts, "qrels.parquet": qrels, "run": RUN}
+        write(Path(), files)
+        told(lambda: list(read_texts(Path("own.parquet"))))
+        told(lambda: judge_runs([Path("run")], by_qrels(Path("qrels.parquet")), ["RR@10"]))
+        check(data_of(path=".", source="log"), open_source, Path("out"))
+
+
+def check(experiment: Data, opened: Callable[[Data], Source], folder: Path) -> None:
+    """Prepare a source: it is refused, or each judgement of a query with a positive is kept, or counted as left out."""
+    source = told(lambda: opened(experiment))
+    if isinstance(source, UserError) or isinstance(
+        told(lambda: prepare(experiment, source, folder, seed=1)), UserError
+    ):
+        return
+    found = json.loads((folder / "statistics.json").read_text())
+    left_out = Counter(found.get("left_out_or_replaced", {}))
+    assert found["passages"]["passages"] == sum(1 for _ in source.passages()) - left_out["empty_passages"]
+    wrong = sum(number for name, number in left_out.items() if name.startswith("judgements_"))
+    for split, read in source.judgements.items():
+        names = ("train", "dev") if split == "train" and "dev" not in source.queries else (split,)
+        kept = pl.concat(pl.read_parquet(folder / "qrels" / f"{name}.parquet") for name in names).rows()
+        rows = {row[:3] for _, row in read()}
+        positive = {qid for qid, _, grade in rows if grade > 0}
+        assert set(kept) <= rows and (wrong or sorted(kept) == sorted(row for row in rows if row[0] in positive))
+
+
 @pytest.mark.parametrize("name", FILES)
 @given(data=st.data())
 def test_lines(name: str, data: st.DataObject) -> None:
-    """Rows in are rows out and rows that were reported."""
+    """Rows in are rows out, up to the first fault, whose line is told."""
     right, read = FILES[name]
     content, out = data.draw(mangled(right)), list[Any]()
     with TemporaryDirectory() as place:
         write(Path(place), {name: content})
-        error = told(lambda: out.extend(read(Path(place, name))))
-        out = list(taken(read(Path(place, name))))
-    if content.startswith((b"\xff\xfe", b"\xfe\xff", b"\x1f\x8b")):  # UTF-16 or gzip, as the first bytes say
-        assert error is not None and not out
+        error = told(lambda: out.extend(taken(read(Path(place, name)), out)))
+    if content.startswith(b"\x1f\x8b"):  # gzip, as the first bytes say
+        assert error is not None
         return
-    more = MORE.search(str(error))
-    reported = 0 if error is None else 1 + int(more[1] if more else 0)
-    plain = plain_lines(content)
-    header = any(line.decode(errors="replace").split() in (HEADER, HEADER[:2]) for line in plain[: reported + 1])
-    assert len(plain) - (header and read is read_judged) == len(out) + reported
+    number = re.search(r", line (\d+)", str(error)) if error else None
+    before = content.split(b"\n")[: int(number[1]) - 1] if number else content.split(b"\n")
+    plain = plain_lines(b"\n".join(before))
+    headers = 0
+    while read is read_judged and plain[headers : headers + 1] and plain[headers].decode().split() in HEADERS:
+        headers += 1
+    assert len(plain) - headers == len(out)
 
 
-def taken(rows: Iterable[Any]) -> Iterable[Any]:
-    """The rows up to an error."""
-    try:
-        yield from rows
-    except UserError:
-        return
+def taken(rows: Iterable[Any], out: list[Any]) -> Iterable[Any]:
+    """Add the rows to `out`, also those before an error."""
+    for row in rows:
+        out.append(row)
+    return ()
 
 
 @given(content=mangled(RUN), qrels=mangled(b"q1 0 p1 1\nq2 0 p1 0\nq2 0 p2 1\n"))
@@ -103,7 +159,7 @@ def test_generated_queries(content: bytes) -> None:
         passages = parquet(pid=pa.array(["p1", "p2"]), title=pa.array(["", ""]), text=pa.array(["a", "b"]))
         write(Path(), {"given.tsv": content, "passages": passages})
         paths = map(Path, ("given.tsv", "passages", "out.parquet", "work"))
-        done = told(lambda: write_given(*paths, 3))
+        done = told(lambda: write_generated(*paths, 3))
         assert isinstance(done, UserError) or len(pl.read_parquet("out.parquet")) == 6
 
 
@@ -176,5 +232,5 @@ def test_vectors(array: bytes, table: bytes, qrels: bytes) -> None:
         write(Path(), {"a.npy": array, "t.parquet": table, "right.npy": npy(VECTORS), "qrels": qrels})
         right, judged = Path("right.npy"), Path("qrels")
         for one in (Path("a.npy"), Path("t.parquet")):
-            told(partial(read, one, right, judged, right, judged, None))
-            told(partial(read, right, one, judged, one, judged, one))
+            told(partial(read_vectors, one, right, judged, right, judged, None))
+            told(partial(read_vectors, right, one, judged, one, judged, one))

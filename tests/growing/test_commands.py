@@ -148,7 +148,7 @@ WRONG = [
     (
         "add.jsonl",
         '{"_id": "a", "title": ""}\n{"_id": "b", "text": " "}\n{',
-        "line 1, text: missing; add it or remove the row (2 more: line 2, text: there is none",
+        "line 1, text: missing; add it or remove the row",
     ),
     ("add.jsonl", "", "is empty; write one passage a line"),
     ("pids.txt", "p1\n\np 2\n", "line 3, pid: 'p 2' has white space"),

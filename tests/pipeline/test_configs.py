@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gnn_encoder.data.beir import open_beir
-from gnn_encoder.data.rows import Source
+from gnn_encoder.data.formats import open_beir
+from gnn_encoder.data.reading import Source
 from gnn_encoder.pipeline.experiment import load_experiment
 from gnn_encoder.pipeline.project import MAIN
 from gnn_encoder.pipeline.stage import Declared, lookup, read_stages

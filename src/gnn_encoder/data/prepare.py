@@ -13,11 +13,23 @@ import pyarrow as pa
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import write_json
-from gnn_encoder.base.tables import COUNTS, PASSAGES, PICKED, QRELS, QUERIES, SPLITS, UNLABELLED, batched, write_table
-from gnn_encoder.data.identical import write_identical
-from gnn_encoder.data.lines import read_lines, read_parquet
-from gnn_encoder.data.query_log import normal_form
-from gnn_encoder.data.rows import Judgements, Queries, Source, check_text, checked, refuse, unique
+from gnn_encoder.base.tables import (
+    COUNTS,
+    PASSAGES,
+    PICKED,
+    QRELS,
+    QUERIES,
+    SPLITS,
+    UNLABELLED,
+    batched,
+    write_table,
+)
+from gnn_encoder.data.duplicates import write_identical
+from gnn_encoder.data.formats import open_beir, open_dpr, open_msmarco
+from gnn_encoder.data.packages import open_insuranceqa, open_ir_datasets, split_names
+from gnn_encoder.data.queries import own_file, own_queries, query_keys
+from gnn_encoder.data.query_log import open_log
+from gnn_encoder.data.reading import Judgements, Passage, Place, Queries, Source, refuse, unique
 from gnn_encoder.pipeline.params import Data
 
 log = logging.getLogger(__name__)
@@ -25,14 +37,16 @@ log = logging.getLogger(__name__)
 # Each draw has its own stream of random numbers, so that another sample size does not change which queries are dev.
 CUT, SAMPLE, HIDE = 1, 2, 3
 HIDDEN = 0.9  # so many of the queries that data.train_queries leaves out become unlabelled, as a share of all
-TEXTS = pl.Schema({"qid": pl.String(), "text": pl.String(), "answers": pl.List(pl.String())})
+EMPTY = "judgements_of_empty_passages"  # which are left out
 FAULTS = {
+    EMPTY: "",
     "judgements_of_unknown_passages": "passage {0.pid!r} is not in the corpus; add it or remove the judgement",
     "judgements_of_unknown_queries": "query {0.qid!r} is not among the queries; add it or remove the judgement",
     "judgements_that_differ_from_an_earlier_one": (
         "query {0.qid!r} and passage {0.pid!r} are judged twice, differently; keep one judgement"
     ),
 }
+ASKED = pl.Schema({"qid": pl.String(), "text": pl.String(), "answers": pl.List(pl.String())})
 JUDGED = pl.Schema({"qid": pl.String(), "pid": pl.String(), "grade": pl.Int32(), "count": pl.Int64()})
 
 
@@ -41,6 +55,37 @@ class Split(NamedTuple):
 
     origin: str  # the source's split that they come from
     qids: pl.Series
+
+
+def open_source(data: Data) -> Source:
+    """The source that `data` names."""
+    match data.source:
+        case "insuranceqa":
+            return open_insuranceqa()
+        case "beir":
+            return open_beir(_folder(data, "corpus.jsonl"))
+        case "log":
+            return open_log(_folder(data, "corpus.jsonl"), data)
+        case "msmarco":
+            return open_msmarco(_folder(data, "collection.tsv"), data.test)
+        case "dpr":
+            return open_dpr(_folder(data, "psgs_w100.tsv"), _name(data, "nq or trivia"))
+        case "ir_datasets":
+            named = data.names.model_dump(exclude_none=True) if data.names else None
+            return open_ir_datasets(named or split_names(_name(data, "such as beir/scifact")))
+
+
+def _folder(data: Data, holds: str) -> Path:
+    if data.path is None:
+        needed = f"source {data.source} needs the folder that holds {holds}"
+        raise UserError(f"data.path is null: {needed}; set data.path, or --path of init")
+    return Path(data.path).expanduser()
+
+
+def _name(data: Data, example: str) -> str:
+    if data.name is None:
+        raise UserError(f"data.name is null: source {data.source} needs the set's name, {example}; set data.name")
+    return data.name
 
 
 def prepare(data: Data, source: Source, folder: Path, *, seed: int) -> None:
@@ -52,15 +97,11 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int) -> None:
 
     Memory: the ids of the passages, the queries and the judgements.
     """
-    own = own_file(data.unlabelled)
-    pids = _write_passages(source, folder / "passages.parquet")
+    own, empty, left_out = own_file(data.unlabelled), list[str](), Counter[str]()
+    pids = _write_passages(source, folder / "passages.parquet", empty, left_out)
     read = {reader: read_queries(reader) for reader in dict.fromkeys(source.queries.values())}
     texts = {split: read[reader] for split, reader in source.queries.items()}
-    left_out = Counter[str]()
-    judged = {
-        split: _checked(split, reader, pids, texts[split]["qid"], left_out if source.foreign else None)
-        for split, reader in source.judgements.items()
-    }
+    judged = {split: _checked(source, split, pids, texts[split]["qid"], empty, left_out) for split in source.judgements}
     usable = {split: _usable(split, table["qid"], judged.get(split)) for split, table in texts.items()}
     drawn = choose_queries(data, usable, seed)
     chosen = {name: drawn[name] for name in (*SPLITS, UNLABELLED)}
@@ -94,11 +135,26 @@ def check_count(where: Path | str, passages: int) -> None:
         raise UserError(f"{where}: {found}; add some")
 
 
+def with_texts(source: Source, empty: list[str], left_out: Counter[str]) -> Iterator[tuple[Place, Passage]]:
+    """The passages with a text, which a title alone becomes; the ids of the others go to `empty`, counts to `left_out`.
+
+    Memory: the ids of the empty passages.
+    """
+    for place, passage in source.passages():
+        if (found := passage.with_text()) is None:
+            empty.append(passage.pid)
+            left_out["empty_passages"] += 1
+        else:
+            if found is not passage:
+                left_out["texts_replaced_by_titles"] += 1
+            yield place, found
+
+
 def read_queries(reader: Queries) -> pl.DataFrame:
     """All queries that a source has for a split: columns qid, text, answers."""
     rows = tqdm(unique(reader, "query id"), desc="queries", unit=" queries")
-    parts = (pl.DataFrame([row for _, row in batch], TEXTS, orient="row") for batch in batched(rows))
-    return pl.concat([TEXTS.to_frame(), *parts])
+    parts = (pl.DataFrame([row for _, row in batch], ASKED, orient="row") for batch in batched(rows))
+    return pl.concat([ASKED.to_frame(), *parts])
 
 
 def read_judgements(split: str, reader: Judgements) -> pl.DataFrame:
@@ -136,32 +192,29 @@ def choose_queries(data: Data, queries: dict[str, pl.Series], seed: int) -> dict
     return splits | {"train": Split("train", train), UNLABELLED: Split("train", unlabelled)}
 
 
-def _write_passages(source: Source, path: Path) -> pl.Series:
+def _write_passages(source: Source, path: Path, empty: list[str], left_out: Counter[str]) -> pl.Series:
     """Write the passages table. Returns the ids, which are unique."""
-    rows = tqdm(unique(source.passages, "passage id"), desc="passages", unit=" passages")
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for batch in batched(row for _, row in rows):
-            yield pa.record_batch([list(column) for column in zip(*batch, strict=True)], PASSAGES)
-
-    write_table(path, PASSAGES, batches(), PICKED)
+    rows = tqdm(unique(lambda: with_texts(source, empty, left_out), "passage id"), desc="passages", unit=" passages")
+    batches = (list(zip(*batch, strict=True)) for batch in batched(row for _, row in rows))
+    write_table(path, PASSAGES, (pa.record_batch(list(map(list, one)), PASSAGES) for one in batches), PICKED)
     pids = pl.read_parquet(path, columns=["pid"])["pid"]
     check_count(next(iter(source.files), "data.name"), len(pids))
     return pids
 
 
 def _checked(
-    split: str, reader: Judgements, pids: pl.Series, qids: pl.Series, left_out: Counter[str] | None
+    source: Source, split: str, pids: pl.Series, qids: pl.Series, empty: list[str], left_out: Counter[str]
 ) -> pl.DataFrame:
-    """The judgements of a split, each once, without the wrong ones: `left_out` counts these; where it is None, refuse.
+    """The judgements of a split, each once, without the wrong ones: these are counted in `left_out`, or refused.
 
     A judgement is wrong if an id is unknown, or if an earlier one of its pair has another grade.
     """
-    table = read_judgements(split, reader).with_row_index()
+    table = read_judgements(split, source.judgements[split]).with_row_index()
     once = table.unique(JUDGED.names(), keep="first", maintain_order=True)  # official files repeat some
     if len(once) < len(table):
         log.info("%s: %d judgements are given more than once, and taken once", split, len(table) - len(once))
     wrong = (
+        pl.col("pid").is_in(empty),
         ~pl.col("pid").is_in(pids.implode()),
         ~pl.col("qid").is_in(qids.implode()),
         ~pl.struct("qid", "pid").is_first_distinct(),
@@ -169,10 +222,10 @@ def _checked(
     fault = pl.coalesce(pl.when(one).then(pl.lit(name)) for one, name in zip(wrong, FAULTS, strict=True))
     once = once.with_columns(fault=fault)
     found = once.drop_nulls("fault")
-    if left_out is None and len(found):
-        refuse(reader, {index: FAULTS[name] for index, name in found.select("index", "fault").iter_rows()})
-    elif left_out is not None:
-        left_out.update(found["fault"])
+    if not source.lenient:
+        for index, name in found.filter(pl.col("fault") != EMPTY).select("index", "fault").head(1).iter_rows():
+            refuse(source.judgements[split], index, FAULTS[name])
+    left_out.update(found["fault"])
     return once.filter(pl.col("fault").is_null()).drop("index", "fault")
 
 
@@ -184,9 +237,9 @@ def _usable(split: str, qids: pl.Series, judged: pl.DataFrame | None) -> pl.Seri
         return qids
     answered = judged.filter(pl.col("grade") > 0)["qid"].unique(maintain_order=True)
     if answered.is_empty():
-        raise UserError(f"qrels of split {split}: no query has a positive grade; add judgements with grade 1")
-    left_out = judged["qid"].n_unique() - len(answered)
-    if left_out:
+        rule = "no query has a positive grade of a passage of the corpus"
+        raise UserError(f"qrels of split {split}: {rule}; add judgements with grade 1")
+    if left_out := judged["qid"].n_unique() - len(answered):
         log.info("%s: %d queries without a positive grade are left out, with their judgements", split, left_out)
     return answered
 
@@ -204,62 +257,12 @@ def _cut(qids: pl.Series, count: int, seed: list[int]) -> tuple[pl.Series, pl.Se
 
 
 def _warn_of_shared(queries: dict[str, pl.DataFrame]) -> None:
-    keys = {split: _keys(queries[split]["text"]) for split in SPLITS}
+    keys = {split: query_keys(queries[split]["text"]) for split in SPLITS}
     for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
-        shared = keys[one].is_in(keys[other].implode()).sum()
-        if shared:
+        if shared := keys[one].is_in(keys[other].implode()).sum():
             log.warning("warning: %d queries are in both %s and %s: measures will flatter", shared, one, other)
 
 
 def _counts(queries: pl.DataFrame, qrels: pl.DataFrame) -> dict[str, int]:
     answers = int(queries["answers"].list.len().sum())
     return {"queries": len(queries)} | ({"answers": answers} if answers else {"judgements": len(qrels)})
-
-
-# --- queries without labels -------------------------------------------------------------------------------------------
-
-
-def own_file(name: str | None) -> Path | None:
-    """The file that `data.unlabelled` names, or None if it is null."""
-    if name is None:
-        return None
-    if not Path(name).is_file():
-        raise UserError(f"data.unlabelled is {name!r}: no such file; correct it, or set it to null")
-    return Path(name)
-
-
-def own_queries(path: Path, others: list[pl.Series]) -> pl.DataFrame:
-    """A user's queries as a queries table, each text once.
-
-    Queries that other tables have are left out, whatever their case, white space and punctuation: those of train would
-    stay in the graph when Masked Graph Training takes the labelled one out, and those of dev and test would take part
-    in the graph that they are judged by.
-
-    Args:
-        path: a text file with one query per line, plain or gzip, or a Parquet table with a column `text`, such as that
-            of the generated queries.
-        others: the texts of the splits, and of queries with hidden labels.
-    """
-    texts = pl.Series("text", list(read_texts(path)), pl.String)
-    keys, taken = _keys(texts), _keys(pl.concat(others).alias("text"))
-    kept = texts.filter(keys.is_first_distinct() & ~keys.is_in(taken.implode()))
-    told = "%s: %d queries; %d more repeat one of them or of the data's, and are left out"
-    log.info(told, path, len(kept), len(texts) - len(kept))
-    qids = [f"unlabelled-{number}" for number in range(len(kept))]
-    return pl.DataFrame({"qid": qids, "text": kept, "answers": [[]] * len(kept)}, TEXTS)
-
-
-def read_texts(path: Path) -> Iterator[str]:
-    """Stream a user's queries, checking each."""
-    if path.suffix == ".parquet":
-        rows = checked(read_parquet(path, ["text"]), lambda place, row: check_text(place, "query", row["text"]))
-    else:
-        rows = read_lines(path, lambda place, line: check_text(place, "query", " ".join(line.split())))
-    return (text for _, text in rows)
-
-
-def _keys(texts: pl.Series) -> pl.Series:
-    """What equal queries have in common."""
-    text, same = pl.col("text"), normal_form(pl.col("text"))
-    whole = pl.when(same == "").then(text.str.strip_chars()).otherwise(same)  # "?" is no "!"
-    return texts.to_frame("text").select(whole)["text"]

@@ -9,13 +9,12 @@ from typing import Self
 import numpy as np
 import polars as pl
 
-from gnn_encoder.answers.matching import Kind
-from gnn_encoder.answers.pairs import answered, judged_by_answers
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.judgements import relevant_pairs, with_rows
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.base.runs import as_run
 from gnn_encoder.base.tables import QRELS, count_rows, read_column, read_table
+from gnn_encoder.data.answers import Kind, answered, judged_by_answers
 from gnn_encoder.evaluation.measures import answer_depth, mean, per_query
 from gnn_encoder.pipeline.params import Evaluate
 

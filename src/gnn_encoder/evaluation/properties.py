@@ -13,11 +13,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.answers.pairs import judged_by_answers
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import Rows, of_length_1
 from gnn_encoder.base.tables import count_rows, read_column
+from gnn_encoder.data.answers import judged_by_answers
 from gnn_encoder.evaluation.slices import CUT, LABELLED, SIMILARITY, About
 
 THIRDS = ("lower third", "middle third", "upper third")

@@ -12,9 +12,8 @@ import polars as pl
 from gnn_encoder.base.errors import UserError, check_file
 from gnn_encoder.base.runs import read_scored_run
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, open_table, read_table
-from gnn_encoder.data.lines import read_judged
 from gnn_encoder.data.prepare import read_judgements
-from gnn_encoder.data.rows import refuse
+from gnn_encoder.data.reading import read_judged, refuse
 from gnn_encoder.evaluation.judge import Judgements
 from gnn_encoder.evaluation.measures import answer_depth, mean, parse, per_query
 from gnn_encoder.evaluation.significance import Comparison, compare, corrected
@@ -38,7 +37,7 @@ def read_qrels(path: Path) -> pl.DataFrame:
     again = table.select((~pl.struct("qid", "pid").is_first_distinct()).arg_true()).to_series()
     if len(again):
         fault = "query {0.qid!r} and passage {0.pid!r} were judged before; keep one line"
-        refuse(partial(read_judged, path), dict.fromkeys(again, fault))
+        refuse(partial(read_judged, path), int(again[0]), fault)
         raise UserError(f"{path}: {len(again)} pairs were judged before; keep one line of each")  # a pipe is read once
     return table
 

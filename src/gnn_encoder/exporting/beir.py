@@ -11,7 +11,7 @@ import pyarrow as pa
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import check_undamaged
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, SPLITS, count_rows, open_table, read_column
-from gnn_encoder.data.lines import QRELS_HEADER
+from gnn_encoder.data.reading import QRELS_HEADER
 from gnn_encoder.pipeline import project
 
 

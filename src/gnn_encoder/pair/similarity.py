@@ -7,9 +7,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.answers.matching import Kind
-from gnn_encoder.answers.pairs import DEPTH, answered, judged_by_answers
 from gnn_encoder.base.judgements import with_rows
+from gnn_encoder.data.answers import DEPTH, Kind, answered, judged_by_answers
 
 Vectors = NDArray[np.floating[Any]]
 

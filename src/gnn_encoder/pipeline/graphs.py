@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from gnn_encoder.answers.pairs import answered, judged_by_answers
 from gnn_encoder.base.judgements import Identical, pair_counts, relevant_pairs
 from gnn_encoder.base.matrix import check_shape, open_matrix
 from gnn_encoder.base.tables import count_rows, read_candidates
+from gnn_encoder.data.answers import answered, judged_by_answers
 from gnn_encoder.graph.corpus import CorpusGNN
 from gnn_encoder.graph.features import EdgeFeatures, open_features
 from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood

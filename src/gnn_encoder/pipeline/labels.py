@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from gnn_encoder.answers.pairs import judged_by_answers
 from gnn_encoder.base.judgements import relevant_pairs
+from gnn_encoder.data.answers import judged_by_answers
 from gnn_encoder.evaluation.properties import label_queries, nearest_similarity
 from gnn_encoder.evaluation.slices import Labels
 from gnn_encoder.pipeline import project

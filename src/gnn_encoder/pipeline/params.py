@@ -97,7 +97,6 @@ class Data(Section):
     names: Names | None = None  # ir_datasets: the data set of each split, instead of `name`
     test: Literal["dev", "trec_dl_2019", "trec_dl_2020"] = "dev"  # msmarco: which queries are the test split
     min_count: Count = 1  # log: a query and a passage that were logged together less often are no positive pair
-    split: Literal["hash", "time"] = "hash"  # log: what decides which split a query belongs to
     test_fraction: Fraction = 0.1  # log: share of the queries that becomes test
     unlabelled: str | None = None  # file of queries without labels: text, one a line, or Parquet with a column text
 
@@ -109,7 +108,6 @@ class Data(Section):
             "names": ("ir_datasets",),
             "test": ("msmarco",),
             "min_count": ("log",),
-            "split": ("log",),
             "test_fraction": ("log",),
         }
         for key, sources in readers.items():

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from gnn_encoder.answers.pairs import with_answered
 from gnn_encoder.base.judgements import Identical, relevant_pairs
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import count_rows
+from gnn_encoder.data.answers import with_answered
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import embed_table, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params

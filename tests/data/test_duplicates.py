@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gnn_encoder.data.identical import Finder
+from gnn_encoder.data.duplicates import Finder
 
 PASSAGES = [
     ("p0", "Oak", "An oak is a tree."),

@@ -1,1 +1,0 @@
-"""Passages judged by the queries' answers, as DPR judges them (Karpukhin et al. 2020)."""

@@ -1,0 +1,179 @@
+"""Which passages hold one of a query's answers, by the rules of DPR's published code (`qa_validation.py`).
+
+So DPR finds relevant passages of queries that have only answers (Karpukhin et al. 2020, section 4.2). String answers:
+text and answer are brought to Unicode NFD, cut into tokens and put into lower case; the text holds the answer if the
+answer's tokens stand in it one after another. Regular expressions are searched in the text in NFD, ignoring case.
+Unlike in DPR's code, an answer without any token is found nowhere, and an expression that cannot be compiled is an
+error.
+"""
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+import regex
+from numpy.typing import NDArray
+
+from gnn_encoder.base.distributed import cores, tqdm
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.judgements import with_rows
+from gnn_encoder.base.matrix import Rows
+from gnn_encoder.base.tables import PASSAGES, QUERIES, open_table
+
+Kind = Literal["string", "regex"]
+TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]")  # DPR's SimpleTokenizer
+FLAGS = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE
+SECONDS = 1.0  # limit for one expression searching one text: backtracking can take for ever
+DEPTH = 100  # passages of BM25 that are looked at for a query
+PAIRS_A_PROCESS = 50_000  # seconds of work; fewer pairs take less time than starting another process
+Part = tuple[int, Rows, Rows]  # a row group of passages, rows within it, and queries, which make pairs
+
+
+def spaced_tokens(text: str) -> str:
+    """Tokens in lower case, each between spaces. No token holds a space, so that only whole tokens match."""
+    return f" {' '.join(TOKEN.findall(unicodedata.normalize('NFD', text))).lower()} "
+
+
+def prepared(text: str, kind: Kind) -> str:
+    """A text as `finder` wants it; it is prepared once for all queries."""
+    return spaced_tokens(text) if kind == "string" else unicodedata.normalize("NFD", text)
+
+
+def finder(answers: Sequence[str], kind: Kind) -> Callable[[str], bool]:
+    """A function of a prepared text: whether it holds one of a query's answers."""
+    if kind == "string":
+        spaced = [answer for answer in map(spaced_tokens, answers) if not answer.isspace()]
+        return lambda text: any(answer in text for answer in spaced)
+    patterns = [_compiled(answer) for answer in answers if answer and not answer.isspace()]
+    return lambda text: any(_matches(pattern, text) for pattern in patterns)
+
+
+def _compiled(answer: str) -> "regex.Pattern[str]":
+    try:
+        return regex.compile(unicodedata.normalize("NFD", answer), FLAGS)
+    except (regex.error, RecursionError, OverflowError) as error:
+        raise UserError(f"{answer!r} is no regular expression ({error}); correct it") from error
+
+
+def _matches(pattern: "regex.Pattern[str]", text: str) -> bool:
+    try:
+        return pattern.search(text, timeout=SECONDS) is not None
+    except TimeoutError as error:
+        cure = "write it without nested repeats"
+        raise UserError(f"{pattern.pattern!r} searched one passage for more than {SECONDS:g} s; {cure}") from error
+
+
+def judged_by_answers(queries: Path) -> bool:
+    """Whether a table's queries have answers; if so, passages are judged by these instead of by qrels."""
+    found = pl.scan_parquet(queries).select((pl.col("answers").list.len() > 0).any())
+    return bool(found.collect().item())
+
+
+def answered(pairs: pl.DataFrame, queries: Path, passages: Path, kind: Kind) -> pl.DataFrame:
+    """Keep the pairs whose passage's text holds one of the query's answers; titles do not count, as in DPR.
+
+    Each passage is read and tokenised once. Each process holds one row group of passages at a time in memory.
+
+    Args:
+        pairs: columns query and passage (row numbers of their tables); other columns are kept.
+        queries: a table of queries with answers.
+        passages: passages.parquet.
+    """
+    worker = Worker(queries, passages, kind)
+    order = pairs["passage"].arg_sort().to_numpy()
+    parts = worker.parts(*(pairs[name].to_numpy()[order] for name in ("passage", "query")))
+    bar = partial(tqdm, total=len(parts), desc="answers", unit=" row groups")
+    processes = min(cores(), -(-len(pairs) // PAIRS_A_PROCESS))
+    if processes > 1:  # spawned: this process may run threads, whose locks a fork would copy
+        with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+            hits = list(bar(pool.map(partial(_match, worker.settings), parts)))
+    else:
+        hits = list(bar(map(worker.match, parts)))
+    found = np.zeros(len(pairs), dtype=np.bool_)
+    found[order] = np.concatenate([found[:0], *hits])
+    return pairs.filter(pl.Series(found))
+
+
+def with_answered(
+    pairs: pl.DataFrame, retrieved: pl.DataFrame, queries: Path, passages: Path, kind: Kind
+) -> pl.DataFrame:
+    """Relevant pairs and, if the queries have answers, those of the `retrieved` pairs whose passage holds one.
+
+    Args:
+        pairs, retrieved: columns query and passage.
+        queries, passages, kind: as in `answered`.
+    """
+    if not judged_by_answers(queries):
+        return pairs
+    return pl.concat([pairs, answered(retrieved, queries, passages, kind)]).unique()
+
+
+def best_answered(run: pl.DataFrame, queries: Path, passages: Path, kind: Kind) -> pl.DataFrame:
+    """For each query, BM25's best passage that holds one of its answers, as judgements (qid, pid, grade).
+
+    A query is left out when none of BM25's first passages holds an answer.
+
+    Args:
+        run: BM25's run, columns qid, pid, rank.
+    """
+    top = with_rows(run.filter(pl.col("rank") <= DEPTH), queries, passages)
+    hits = answered(top, queries, passages, kind).sort("query", "rank")
+    if hits.is_empty():
+        cure = "correct the answers, or evaluate.answers, which says what they are"
+        raise UserError(f"{queries}: BM25's first {DEPTH} passages hold an answer of no query; {cure}")
+    return hits.unique("qid", keep="first", maintain_order=True).select("qid", "pid", grade=pl.lit(1, pl.Int32))
+
+
+class Worker:
+    """Looks for answers in one row group of passages after another."""
+
+    def __init__(self, queries: Path, passages: Path, kind: Kind) -> None:
+        self.settings = queries, passages, kind
+        self.file = open_table(passages, PASSAGES)
+        table = pl.DataFrame(open_table(queries, QUERIES).read(columns=["qid", "answers"]))
+        self._places = [f"{queries}, query {qid!r}, answers" for qid in table["qid"]]
+        self._find = [
+            _told(place, partial(finder, kind=kind), [answer for answer in answers or [] if answer is not None])
+            for place, answers in zip(self._places, table["answers"].to_list(), strict=True)
+        ]
+
+    def parts(self, passages: Rows, queries: Rows) -> list[Part]:
+        """Pairs that are sorted by passage, by the passages' row groups. *Shape:* (n,) both."""
+        groups = range(self.file.metadata.num_row_groups)
+        ends = np.cumsum([0, *(self.file.metadata.row_group(group).num_rows for group in groups)])
+        bounds = np.searchsorted(passages, ends)
+        spans = zip(groups, bounds[:-1], bounds[1:], strict=True)
+        return [(g, passages[low:high] - ends[g], queries[low:high]) for g, low, high in spans if low < high]
+
+    def match(self, part: Part) -> NDArray[np.bool_]:
+        """Which pairs hold an answer. *Shape:* (n,)."""
+        group, passages, queries = part
+        texts = self.file.read_row_group(group, columns=["text"]).column("text")
+        hits = np.zeros(len(passages), dtype=np.bool_)
+        before, text = -1, ""
+        for i, (row, query) in enumerate(zip(passages.tolist(), queries.tolist(), strict=True)):
+            if row != before:
+                before, text = row, prepared(texts[row].as_py(), self.settings[2])
+            hits[i] = _told(self._places[query], self._find[query], text)
+        return hits
+
+
+def _told(place: str, function: Callable[[Any], Any], argument: Any) -> Any:
+    """Call a function. A `UserError` that it raises gets the place that the argument comes from in front."""
+    try:
+        return function(argument)
+    except UserError as error:
+        raise UserError(f"{place}: {error}") from error
+
+
+def _match(settings: tuple[Path, Path, Kind], part: Part) -> NDArray[np.bool_]:
+    return _opened(*settings).match(part)
+
+
+_opened = cache(Worker)  # once in each process

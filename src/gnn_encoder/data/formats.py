@@ -1,0 +1,211 @@
+"""Sources that are folders of files, each plain or .gz: BEIR's format, MS MARCO and DPR."""
+
+import ast
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import ijson
+
+from gnn_encoder.base.errors import UserError, shorten
+from gnn_encoder.base.tables import SPLITS
+from gnn_encoder.base.words import BYTE_ORDER_MARK
+from gnn_encoder.data.reading import (
+    Judgement,
+    Passage,
+    Place,
+    Query,
+    Source,
+    check_id,
+    check_string,
+    check_text,
+    find,
+    open_binary,
+    read_columns,
+    read_json_lines,
+    read_judged,
+    require,
+)
+
+# --- beir: corpus.jsonl, queries.jsonl and qrels/{train,dev,test}.tsv -------------------------------------------------
+
+
+def open_beir(folder: Path) -> Source:
+    """A folder in the format of Thakur et al. 2021 (https://github.com/beir-cellar/beir), also for own data."""
+    corpus, texts = require(folder, "corpus.jsonl"), require(folder, "queries.jsonl")
+    found = {split: find(folder, f"qrels/{split}.tsv") for split in SPLITS}
+    if found["train"] is None:
+        cure = "add judged training queries, without which nothing can be trained, or correct data.path"
+        raise UserError(f"{folder / 'qrels/train.tsv'}: no such file, nor qrels/train.tsv.gz; {cure}")
+    found["test"] = require(folder, "qrels/test.tsv")
+    qrels = {split: path for split, path in found.items() if path}
+    return Source(
+        files=[corpus, texts, *qrels.values()],
+        passages=partial(read_corpus, corpus),
+        queries=dict.fromkeys(qrels, partial(_queries_of_all_splits, texts)),
+        judgements={split: partial(read_judged, path) for split, path in qrels.items()},
+    )
+
+
+def read_corpus(path: Path) -> Iterator[tuple[Place, Passage]]:
+    """The passages of a corpus.jsonl; a title may be missing, null or empty, and so may the text beside a title."""
+    for place, row in read_json_lines(path):
+        pid, title, text = check_id(place, "_id", row.get("_id")), row.get("title"), row.get("text")
+        title = "" if title is None else check_string(place, "title", title)
+        yield place, Passage(pid, title, "" if text is None and title.strip() else check_string(place, "text", text))
+
+
+def _queries_of_all_splits(path: Path) -> Iterator[tuple[Place, Query]]:
+    for place, row in read_json_lines(path):
+        yield place, Query(check_id(place, "_id", row.get("_id")), check_text(place, "text", row.get("text")))
+
+
+# --- msmarco: passage ranking, with TREC Deep Learning 2019 or 2020 as test -------------------------------------------
+#
+# The files of https://microsoft.github.io/msmarco/Datasets and https://trec.nist.gov/data/deep.html. RocketQA's and
+# PAIR's files (https://github.com/PaddlePaddle/RocketQA) have other names, and titles: those of para.title.txt stand in
+# the order of para.txt, and `-` means none; their qrels have two columns.
+
+COLLECTIONS = ("collection.tsv", "para.txt")  # passage id, text
+TITLES, NO_TITLE = "para.title.txt", "-"  # passage id, title
+# Of each split the queries (id, text) and the qrels.
+TRAIN = (("queries.train.tsv", "train.query.txt"), ("qrels.train.tsv",))
+DEV = (("queries.dev.small.tsv", "queries.dev.tsv", "dev.query.txt"), ("qrels.dev.small.tsv", "qrels.dev.tsv"))
+TESTS = {
+    "dev": DEV,
+    "trec_dl_2019": (("msmarco-test2019-queries.tsv",), ("2019qrels-pass.txt",)),
+    "trec_dl_2020": (("msmarco-test2020-queries.tsv",), ("2020qrels-pass.txt",)),
+}
+
+
+def open_msmarco(folder: Path, test: Literal["dev", "trec_dl_2019", "trec_dl_2020"]) -> Source:
+    """A folder of MS MARCO's files.
+
+    The labels of MS MARCO's own test queries are not public. Its dev queries therefore serve as the test split, and the
+    dev split is cut from train. With TREC's queries as the test split, MS MARCO's dev queries are the dev split.
+    """
+    collection, titles = require(folder, *COLLECTIONS), find(folder, TITLES)
+    names = {"train": TRAIN, "test": TESTS[test]}
+    if test != "dev" and find(folder, *DEV[0]):
+        names["dev"] = DEV
+    splits = [split for split in SPLITS if split in names]
+    texts = {split: require(folder, *names[split][0]) for split in splits}
+    qrels = {split: require(folder, *names[split][1]) for split in splits}
+    return Source(
+        files=[collection, *([titles] if titles else []), *texts.values(), *qrels.values()],
+        passages=partial(_titled, collection, titles),
+        queries={split: partial(_queries, path) for split, path in texts.items()},
+        judgements={split: partial(read_judged, path) for split, path in qrels.items()},
+    )
+
+
+def _titled(collection: Path, titles: Path | None) -> Iterator[tuple[Place, Passage]]:
+    """All passages, with a title where para.title.txt has one; both files are streamed side by side."""
+    titled = read_columns(titles, ["id", "title"]) if titles else iter(())
+    waiting = next(titled, None)
+    for place, (pid, text) in read_columns(collection, ["id", "text"]):
+        title = ""
+        if waiting and waiting[1][0] == pid:
+            title, waiting = waiting[1][1], next(titled, None)
+        yield place, Passage(check_id(place, "id", pid), "" if title == NO_TITLE else title, text)
+    if waiting:
+        place, (pid, _) = waiting
+        rule = f"{pid!r} is not a passage of {collection}, or not in its order"
+        raise UserError(f"{place}: {rule}; sort the titles as the passages are")
+
+
+def _queries(path: Path) -> Iterator[tuple[Place, Query]]:
+    """The queries of a split, and others without judgements, which stand in the same file."""
+    for place, (qid, text) in read_columns(path, ["id", "text"]):
+        yield place, Query(check_id(place, "id", qid), check_text(place, "text", text))
+
+
+# --- dpr: Natural Questions, TriviaQA and the other sets of Karpukhin et al. 2020 -------------------------------------
+#
+# The files of https://github.com/facebookresearch/DPR, in one folder or in the folders that its download makes. {0} is
+# nq, trivia, webq, curatedtrec or squad1. Queries have no ids in them; a query's number in its file, from 0, is its id.
+
+WIKIPEDIA, COLUMNS = ("psgs_w100.tsv", "wikipedia_split/psgs_w100.tsv"), ["id", "text", "title"]  # quoted as in CSV
+EXAMPLES = ("biencoder-{0}-train.json", "retriever/{0}-train.json")  # {"question", "positive_ctxs": [{"passage_id"}]}
+ANSWERED = ("{0}-{1}.qa.csv", "{0}-{1}.csv", "retriever/qas/{0}-{1}.csv")  # query, a Python list of answers
+MOST = 131_072  # characters of the answers to a query: Python's parser takes much memory
+
+
+def open_dpr(folder: Path, name: str) -> Source:
+    """A folder of DPR's files.
+
+    All positive_ctxs are positives. A training query without any is left out, as in DPR. Dev and test queries are
+    judged by their answers.
+    """
+    collection = require(folder, *WIKIPEDIA)
+    examples = require(folder, *(pattern.format(name) for pattern in EXAMPLES))
+    dev, test = ([pattern.format(name, split) for pattern in ANSWERED] for split in ("dev", "test"))
+    tables = {"dev": find(folder, *dev), "test": require(folder, *test)}
+    answered = {split: path for split, path in tables.items() if path}
+    return Source(
+        files=[collection, examples, *answered.values()],
+        passages=partial(_quoted, collection),
+        queries={"train": partial(_questions, examples)}
+        | {split: partial(_answered, path) for split, path in answered.items()},
+        judgements={"train": partial(_positives, examples)},
+    )
+
+
+def _quoted(path: Path) -> Iterator[tuple[Place, Passage]]:
+    """All passages; the header may be left out."""
+    for place, columns in read_columns(path, COLUMNS, quoted=True):
+        if columns != COLUMNS or place.row != "line 1":
+            pid, text, title = columns
+            yield place, Passage(check_id(place, "id", pid), title, text)
+
+
+def _questions(path: Path) -> Iterator[tuple[Place, Query]]:
+    for number, (place, item) in enumerate(_examples(path)):
+        yield place, Query(str(number), check_text(place, "query", item.get("question")))
+
+
+def _positives(path: Path) -> Iterator[tuple[Place, Judgement]]:
+    """Each positive passage of the training queries once, with grade 1; TriviaQA calls its id `psg_id`."""
+    for number, (place, item) in enumerate(_examples(path)):
+        contexts = item.get("positive_ctxs")
+        if not isinstance(contexts, list) or not all(isinstance(one, dict) for one in contexts):
+            rule = f"{shorten(contexts)} is no list of objects; give one, perhaps empty"
+            raise UserError(f"{place}, positive_ctxs: {rule}")
+        pids = (one.get("passage_id", one.get("psg_id")) for one in contexts)
+        for pid in dict.fromkeys(check_id(place, "passage_id", str(p) if isinstance(p, int) else p) for p in pids):
+            yield place, Judgement(str(number), pid, 1)
+
+
+def _examples(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Stream the objects of an array in a JSON file; memory does not grow with the file."""
+    number, form = -1, "a JSON array of queries"
+    with open_binary(path) as file:
+        try:
+            if file.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
+                file.seek(0)
+            for number, item in enumerate(ijson.items(file, "item", use_float=True)):
+                place = Place(path, f"item {number}")
+                if not isinstance(item, dict):
+                    raise UserError(f"{place}: {shorten(item)} is no JSON object; write one a query")
+                yield place, item
+        except (ijson.JSONError, UnicodeDecodeError) as error:
+            why, where = " ".join(str(error).split()), f", after item {number}" if number >= 0 else ""
+            raise UserError(f"{path}{where}: not JSON ({why}); it must be {form} in UTF-8, whole") from error
+    if number < 0:
+        raise UserError(f"{path}: no items; it must be {form}")
+
+
+def _answered(path: Path) -> Iterator[tuple[Place, Query]]:
+    """The queries of a split that is judged by answers, of which those that are not blank are kept."""
+    for number, (place, (text, listed)) in enumerate(read_columns(path, ["query", "answers"], quoted=True)):
+        values: object = None
+        with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            values = ast.literal_eval(listed[:MOST])
+        strings = [check_string(place, "answers", value) for value in values] if isinstance(values, list) else []
+        answers = tuple(answer for answer in strings if answer.strip())
+        if not answers:
+            rule = f"{shorten(listed)} is no Python list of answers; write ['answer', ...]"
+            raise UserError(f"{place}, answers: {rule}")
+        yield place, Query(str(number), check_text(place, "query", text), answers)

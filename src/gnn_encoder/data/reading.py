@@ -1,0 +1,286 @@
+"""Strict reading of a source's files, a row at a time: the first fault is an error with file, row, value and cure.
+
+A source yields `Passage`, `Query` and `Judgement`, each with its `Place`. Text files are plain or gzip, in UTF-8.
+"""
+
+import csv
+import gzip
+import json
+import re
+import sys
+import zlib
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
+
+import numpy as np
+import polars as pl
+
+from gnn_encoder.base.errors import UserError, check_file, shorten
+from gnn_encoder.base.tables import ROW_GROUP, open_parquet, undamaged
+from gnn_encoder.base.words import GZIP, is_empty, without_marks
+
+WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")  # an int64 holds them
+QRELS_HEADER = ["query-id", "corpus-id", "score"]  # BEIR's
+Record = TypeVar("Record", bound=tuple[Any, ...])
+
+
+class Place(NamedTuple):
+    """Where a row comes from: a file, and the name of the row in it (`line 7`, `entry 20798`)."""
+
+    file: Path
+    row: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, {self.row}"
+
+
+class Passage(NamedTuple):
+    """A row of the passages table."""
+
+    pid: str
+    title: str
+    text: str
+
+    def with_text(self) -> "Passage | None":
+        """The passage; a title alone is its text; None: nothing of either can be seen."""
+        if not is_empty(self.text):
+            return self
+        return None if is_empty(self.title) else Passage(self.pid, "", self.title)
+
+
+class Query(NamedTuple):
+    """A row of a queries table."""
+
+    qid: str
+    text: str
+    answers: tuple[str, ...] = ()  # all queries of a split that is judged by answers have some; other queries have none
+
+
+class Judgement(NamedTuple):
+    """A row of a qrels table."""
+
+    qid: str
+    pid: str
+    grade: int
+    logged: int | None = None  # how often it was logged, if the source counts
+
+
+Queries = Callable[[], Iterator[tuple[Place, Query]]]
+Judgements = Callable[[], Iterator[tuple[Place, Judgement]]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The rows of one data set. Every call reads the files anew, in the same order.
+
+    A file that is missing or damaged and a row that breaks a rule are a UserError, which names the file and the row.
+    """
+
+    files: list[Path]  # all that are read, for the fingerprint
+    passages: Callable[[], Iterator[tuple[Place, Passage]]]
+    queries: Mapping[str, Queries]  # by split, perhaps with others: those without a judgement or answers are left out
+    judgements: Mapping[str, Judgements]  # by split; a split that is judged by answers has none
+    dropped: Callable[[], dict[str, int]] = dict  # what is left out on purpose, and how often
+    lenient: bool = (
+        False  # judgements of unknown ids, and further ones of a pair, are left out and counted, not refused
+    )
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def check_string(place: Place, column: str, value: object) -> str:
+    """A string, perhaps empty, that UTF-8 can hold."""
+    if value is None:
+        raise UserError(f"{place}, {column}: missing; add it or remove the row")
+    if not isinstance(value, str):
+        raise UserError(f"{place}, {column}: {shorten(value)} is not a string; put it in quotes")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        told = f"\\u{ord(value[error.start]):04x} is half a character (a lone surrogate)"
+        raise UserError(f"{place}, {column}: {told}; remove it") from error
+    return value
+
+
+def check_id(place: Place, column: str, value: object) -> str:
+    """An id that a TREC run can carry: a string, not empty, without white space."""
+    text = check_string(place, column, value)
+    if text.split() != [text]:
+        what = "has white space, a TREC run cannot carry it" if text else "is empty"
+        raise UserError(f"{place}, {column}: {shorten(text)} {what}; give every row an id of its own")
+    return text
+
+
+def check_text(place: Place, column: str, value: object) -> str:
+    """A text with at least one character that can be seen."""
+    if is_empty(text := check_string(place, column, value)):
+        raise UserError(f"{place}, {column}: {shorten(text)} is empty; give it a text or remove the row")
+    return text
+
+
+def whole(value: object) -> int | None:
+    """A whole number, also one that is written as 1.0; None: it is none."""
+    text = str(value)
+    return int(text.partition(".")[0]) if WHOLE.fullmatch(text) else None
+
+
+def unique(rows: Callable[[], Iterator[tuple[Place, Record]]], column: str) -> Iterator[tuple[Place, Record]]:
+    """Stream rows, whose first field is their id. After the last row, an id that repeats is an error.
+
+    Then the rows are read once more for its places. Memory: 8 bytes a row.
+    """
+    hashes = array("q")
+    for place, row in rows():
+        hashes.append(hash(row[0]))
+        yield place, row
+    values, counts = np.unique(np.array(hashes), return_counts=True)
+    repeated, first = set(values[counts > 1].tolist()), dict[str, str]()
+    for place, row in rows() if repeated else ():
+        if row[0] in first:
+            raise UserError(f"{place}, {column}: {row[0]!r} is also the id in {first[row[0]]}; give each row its own")
+        if hash(row[0]) in repeated:
+            first[row[0]] = place.row
+
+
+def refuse(rows: Callable[[], Iterator[tuple[Place, Any]]], number: int, fault: str) -> None:
+    """Raise what is wrong with a row, counted from 0; `fault` is a format with the row as field 0."""
+    for place, row in islice(rows(), number, number + 1):
+        raise UserError(f"{place}: {fault.format(row)}")
+
+
+# --- rows of a file ---------------------------------------------------------------------------------------------------
+
+
+def read_lines(path: Path) -> Iterator[tuple[Place, str]]:
+    """Stream the lines of a text file without their ends; blank ones are passed over."""
+    with open_binary(path) as file:
+        for number, line in enumerate(file, start=1):
+            if line := without_marks(line).rstrip(b"\r\n"):
+                place = Place(path, f"line {number}")
+                try:
+                    text = line.decode("utf-8")
+                except UnicodeDecodeError as error:
+                    what = f"byte {error.start + 1}: 0x{line[error.start]:02x} is not UTF-8 ({error.reason})"
+                    raise UserError(f"{place}, {what}; convert the file to UTF-8") from error
+                if text.strip():
+                    yield place, text
+
+
+def read_json_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Stream the objects of a JSON lines file."""
+    for place, line in read_lines(path):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            why = f"{error.msg}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else str(error)
+            raise UserError(f"{place}: {shorten(line)} is not JSON ({why}); write one object a line") from error
+        if not isinstance(value, dict):
+            raise UserError(f"{place}: {shorten(line)} is not a JSON object; write one object a line")
+        yield place, value
+
+
+def read_columns(path: Path, names: Sequence[str] | None, *, quoted: bool = False) -> Iterator[tuple[Place, list[str]]]:
+    """Stream the rows of a table with a tab between its columns.
+
+    Args:
+        names: of the columns; None: the first row has them.
+        quoted: a column may stand in CSV's quotes; else quotes mean nothing.
+    """
+    csv.field_size_limit(sys.maxsize)  # csv's own limit is 128 KiB, and a text may have any length
+    for place, line in read_lines(path):
+        try:
+            columns = next(csv.reader([line], delimiter="\t")) if quoted else line.split("\t")
+        except csv.Error as error:
+            raise UserError(f"{place}: {shorten(line)} is no row of a table ({error}); mend or remove it") from error
+        names = names or columns
+        if len(columns) != len(names):
+            quotes = ', quotes that open a column closed and those inside doubled ("")' if quoted else ""
+            cure = f"write {', '.join(names)} with a tab between them{quotes}"
+            raise UserError(f"{place}: {len(columns)} columns, not {len(names)}; {cure}")
+        yield place, columns
+
+
+def read_judged(path: Path) -> Iterator[tuple[Place, Judgement]]:
+    """Stream qrels of any of `QRELS_FORMS`; a pair without a grade is relevant, and BEIR's header may be there."""
+    width = 0
+    for place, line in read_lines(path):
+        fields = [field.strip() for field in line.strip().split("\t")] if "\t" in line else line.split()
+        if not width and fields in (QRELS_HEADER, QRELS_HEADER[:2]):
+            continue
+        first, width = not width, width or len(fields)
+        if len(fields) != width or width not in (2, 3, 4):
+            forms = "`qid 0 pid grade` (TREC), `qid pid grade` (BEIR) or `qid pid`, the same in the whole file"
+            raise UserError(f"{place}: {len(fields)} fields; a line is {forms}")
+        qid, pid, written = (*fields, "1") if width == 2 else (fields[0], *fields[-2:])
+        if first and any(map(str.isalpha, written)):
+            cure = f"write `{' '.join(QRELS_HEADER)}`, or remove it"
+            raise UserError(f"{place}: {shorten(line)} looks like a header; {cure}")
+        if (grade := whole(written)) is None or abs(grade) >= 10**9:  # an int32 holds it
+            rule = "is not an integer; write 1 for relevant, 0 for not"
+            raise UserError(f"{place}, grade: {shorten(written)} {rule}")
+        yield place, Judgement(check_id(place, "query", qid), check_id(place, "passage", pid), grade)
+
+
+def read_parquet(
+    path: Path, needed: Sequence[str], optional: Sequence[str] = ()
+) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Stream the rows of a Parquet table, by the names of some columns."""
+    table = open_parquet(path)
+    names, number = table.schema_arrow.names, 0
+    check_columns(Place(path, "columns"), names, needed, optional)
+    wanted = [name for name in (*needed, *optional) if name in names]
+    with undamaged(path):
+        for batch in table.iter_batches(batch_size=ROW_GROUP, columns=wanted):
+            for row in pl.DataFrame(batch).iter_rows(named=True):
+                yield Place(path, f"row {number}"), row
+                number += 1
+
+
+def check_columns(place: Place, names: Sequence[str], needed: Sequence[str], optional: Sequence[str] = ()) -> None:
+    """Refuse a table in which one of the needed columns is missing, or one of those that are read stands twice."""
+    for name in (*needed, *optional):
+        if names.count(name) > 1 or (name in needed and name not in names):
+            rule = f"there must be {', '.join(needed)} and may be {', '.join(optional) or 'others'}, each once"
+            raise UserError(f"{place}: {names.count(name)} columns {name} in {shorten(', '.join(names))}: {rule}")
+
+
+# --- files of a folder ------------------------------------------------------------------------------------------------
+
+
+def find(folder: Path, *names: str) -> Path | None:
+    """The first of the files `names` that is in a folder, plain or as `NAME.gz`; None where none is."""
+    for name in names:
+        found = [path for path in (folder / name, folder / f"{name}.gz") if path.is_file()]
+        if len(found) > 1:
+            raise UserError(f"{found[0]}: {found[1].name} is there as well; keep one of the two")
+        if found:
+            return found[0]
+    return None
+
+
+def require(folder: Path, *names: str) -> Path:
+    """The first of the files `names` that is in the folder `data.path`, as `find` finds it."""
+    if not folder.is_dir():
+        raise UserError(f"data.path: {folder} is not a folder; give the one that holds {names[0]}")
+    if path := find(folder, *names):
+        return path
+    others = ", ".join([f"{names[0]}.gz", *names[1:]])
+    raise UserError(f"{folder / names[0]}: no such file, nor {others}; add it, or correct data.path")
+
+
+@contextmanager
+def open_binary(path: Path) -> Iterator[BinaryIO]:
+    """Open a plain or gzip file, whatever its name is, as a stream of its plain bytes; once, since it may be a pipe."""
+    check_file(path)
+    with path.open("rb") as file:
+        packed = path.suffix == ".gz" or file.peek(2).startswith(GZIP)
+        try:
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise UserError(f"{path}: gzip data cut off or damaged ({error}); fetch or compress it again") from error
