@@ -341,7 +341,7 @@ def test_systems_are_the_dense_ones() -> None:
             "search.faiss_index, gnn_encoder.evaluation.measures, gnn_encoder.presenting.stored",
             "torch matplotlib",
         ),
-        ("baselines.hybrid", "torch transformers"),
+        ("controls.hybrid", "torch transformers"),
     ],
 )
 def test_imports_are_light(modules: str, heavy: str) -> None:

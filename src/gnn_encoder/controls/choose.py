@@ -10,10 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder.base.files import read_json, write_json
-from gnn_encoder.base.judgements import with_rows
 from gnn_encoder.base.matrix import Rows, Scores
-from gnn_encoder.base.runs import as_matrices, read_run
-from gnn_encoder.base.tables import count_rows
 from gnn_encoder.search.exact import least, of_scores, unpack
 
 CHOICE = "choice.json"
@@ -118,14 +115,6 @@ def ranked_anew(
     of_sample = passages[dev.rows]
     choice = best_on_dev(settings, lambda one: top(of_sample, scores(one)[dev.rows], dev.depth)[0], dev)
     return choice, {split: top(of, scores(choice.setting), depth) for split, (of, scores) in candidates.items()}
-
-
-def read_ranking(run: Path, queries: Path, passages: Path) -> Ranking:
-    """A system's run of all queries of a table. *Shape:* (queries, longest ranking) both."""
-    found = with_rows(read_run(run), queries, passages)
-    rows, scores = as_matrices(found, np.arange(count_rows(queries)))
-    scores[rows < 0] = NOTHING
-    return rows, scores
 
 
 def top(passages: NDArray[Any], scores: Scores, depth: int) -> Ranking:

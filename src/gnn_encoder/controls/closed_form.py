@@ -269,7 +269,13 @@ class DevRanks:
     def values(self, labelled: LabelledPassages, whitened: Matrix, forms: list[Form]) -> NDArray[np.float64]:
         """The mean RR@10 with each of some members that have the same whitening. *Shape:* (forms,)."""
         total = np.zeros(len(forms))
-        parts = [(form.scale(labelled.counts), _lengths(labelled, whitened, form)) for form in forms]
+        scales = [form.scale(labelled.counts) for form in forms]
+        lengths = [  # by which the moved vectors are divided
+            np.linalg.norm(labelled.vectors + scale[:, None] * whitened, axis=1).clip(min=1e-12)
+            if form.unit_length
+            else np.float32(1)
+            for form, scale in zip(forms, scales, strict=True)
+        ]
         size = max(1, ENTRIES // max(1, len(whitened)))
         for first in range(0, len(self.queries), size):
             part = slice(first, first + size)
@@ -277,22 +283,13 @@ class DevRanks:
             pairs = self.query[low:high] - first, self.place[low:high]
             q = self.queries[part]
             base, added = q @ labelled.vectors.T, q @ whitened.T
-            for number, (scale, length) in enumerate(parts):
+            for number, (scale, length) in enumerate(zip(scales, lengths, strict=True)):
                 scores = (base + added * scale) / length
                 best = self.own[part].copy()
                 np.maximum.at(best, pairs[0], scores[pairs])
                 before = (scores > best[:, None]).sum(axis=1) + (self.top[part] > best[:, None]).sum(axis=1)
                 total[number] += np.where(before < DEPTH, 1 / (1 + before), 0).sum()
         return total / max(1, len(self.queries))
-
-
-def _lengths(labelled: LabelledPassages, whitened: Matrix, form: Form) -> Scores:
-    """The lengths by which the moved vectors are divided. *Shape:* (l,)."""
-    if not form.unit_length:
-        return np.ones(len(whitened), dtype=np.float32)
-    moved = Form(weight=form.weight, power=form.power).moved(labelled, whitened)
-    length: Scores = np.linalg.norm(moved, axis=1).clip(min=1e-12)
-    return length
 
 
 def settings_of(

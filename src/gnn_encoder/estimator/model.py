@@ -274,12 +274,9 @@ class GNNEncoder:
         try:
             found = cls(**json.loads((folder / PARAMS).read_text(encoding="utf-8")))
             arrays = load_file(folder / ARRAYS)
-            found.queries_, found.labelled_, informed = (
-                arrays[name] for name in ("queries", "labelled", "interactive_queries")
-            )
-            m = int(arrays["n_passages"][0])
+            found.queries_, found.labelled_, found._labels = (arrays[one] for one in ("queries", "labelled", "labels"))
+            m, informed = int(arrays["n_passages"][0]), arrays["interactive_queries"]
             found.graph_ = Graph(passages=arrays["passages"], score=arrays["score"], n_passages=m)
-            found._labels = arrays["labels"]
         except (KeyError, ValueError, TypeError, SafetensorError) as error:
             raise UserError(f"{folder}: not what GNNEncoder.save writes ({error}); fit and save it again") from error
         found.n_features_in_, found.gnn_ = found.queries_.shape[1], QueryPassageGNN.load(folder).to(device())
@@ -292,13 +289,11 @@ class GNNEncoder:
         own, shared, alone = (
             {name: given[name] for name in of.model_fields if name in given} for of in (Own, MGT, Alone)
         )
-        fixed = {"masking": "mgt"}
         try:
             Own.model_validate(own)
-            return MGT.model_validate(shared | fixed | {"alone": alone, "joint": NO_PHASE_TWO})
+            return MGT.model_validate(shared | {"masking": "mgt", "alone": alone, "joint": NO_PHASE_TWO})
         except ValidationError as error:
-            told = described(error)
-            raise UserError(told.replace("alone.", "")) from error
+            raise UserError(described(error).replace("alone.", "")) from error
 
     def _link(self, passages: NDArray[Any], pairs: pl.DataFrame, training: int) -> Examples:
         """Make the graph (section 3.2). Hard negatives are what a query retrieves and is not labelled with."""
@@ -337,12 +332,15 @@ class GNNEncoder:
 
     def _open(self, interactive: Matrix) -> None:
         """Make ready to inform passages. From here on nothing reads the passages of `fit`."""
-        graph, none = self.graph_, np.empty((0, self.n_features_in_), dtype=np.float32)
-        types = self.labelled_ if self.gnn_.config.labelled else None
-        most = self.max_neighbours
-        labels = Labels(pl.DataFrame(self._labels, schema=PAIR), graph.m) if self.sums else None
+        graph = self.graph_
         self._near = Neighbourhood(
-            graph, none, None, max_neighbours=most, labelled=types, labels=labels, device=device()
+            graph,
+            np.empty((0, self.n_features_in_), dtype=np.float32),
+            None,
+            max_neighbours=self.max_neighbours,
+            labelled=self.labelled_ if self.gnn_.config.labelled else None,
+            labels=Labels(pl.DataFrame(self._labels, schema=PAIR), graph.m) if self.sums else None,
+            device=device(),
         )
         self._corpus = CorpusGNN(self.gnn_, self._near, self.queries_, interactive)
         self._reach = Reach.of(graph, self.labelled_ if self.labelled else None)

@@ -10,19 +10,19 @@ import numpy as np
 import polars as pl
 
 from gnn_encoder.base.files import fingerprint
-from gnn_encoder.base.judgements import Identical, relevant_pairs
+from gnn_encoder.base.judgements import Identical, relevant_pairs, with_rows
 from gnn_encoder.base.matrix import Matrix, Origin, open_matrix
-from gnn_encoder.base.runs import write_ranking
+from gnn_encoder.base.runs import as_matrices, read_run, write_ranking
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.controls import hybrid, log
 from gnn_encoder.controls.choose import (
+    NOTHING,
     Choice,
     DevQueries,
     Ranking,
     Setting,
     best_on_dev,
     ranked_anew,
-    read_ranking,
     write_choice,
 )
 from gnn_encoder.controls.closed_form import LabelledPassages, Unmoved, settings_of
@@ -78,7 +78,11 @@ def dev_queries(params: Params) -> DevQueries:
 
 def read_ranked(runs: Path, split: str) -> Ranking:
     """A run in a system's folder of runs. *Shape:* (queries of the split, longest ranking) both."""
-    return read_ranking(runs / project.run_file("", split).name, project.queries(split), project.PASSAGES)
+    queries = project.queries(split)
+    run = with_rows(read_run(runs / project.run_file("", split).name), queries, project.PASSAGES)
+    rows, scores = as_matrices(run, np.arange(count_rows(queries)))
+    scores[rows < 0] = NOTHING
+    return rows, scores
 
 
 def write(folder: Path, system: str, choice: Choice, rankings: Mapping[str, Ranking]) -> None:
