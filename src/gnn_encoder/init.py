@@ -3,7 +3,6 @@
 import shlex
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import cycle
 from math import ceil
 from pathlib import Path
@@ -53,11 +52,11 @@ Choose = Callable[[str, Any], Any]  # takes a parameter and a value, and returns
 
 
 class Sample(NamedTuple):
-    """Some texts, the tokens of each, special ones included, *Shape:* (n,), and the share of unknown ones."""
+    """Some texts."""
 
     texts: list[str]
-    tokens: NDArray[np.int64]
-    unknown: float
+    tokens: NDArray[np.int64]  # of each text, special ones included; *Shape:* (n,)
+    unknown: float  # share of the tokens that stand for what the model does not know
 
     @classmethod
     def of(cls, texts: list[str], encoder: DualEncoder) -> "Sample":
@@ -79,8 +78,7 @@ class Sample(NamedTuple):
         return float(np.minimum(padded(self.tokens), limit).mean())
 
 
-@dataclass(frozen=True, kw_only=True)
-class Contents:
+class Contents(NamedTuple):
     """What a source holds."""
 
     counts: dict[str, dict[str, int]]  # statistics.json of stage `prepare`: a table -> what -> how many
@@ -97,7 +95,8 @@ class Contents:
         with TemporaryDirectory(dir=SCRATCH) as place:
             folder, whole = Path(place), params.data.model_copy(update={"train_queries": None})
             prepare(whole, source, folder, seed=params.seed)
-            passages = _rows(folder / "passages.parquet", "title", "text")
+            rows = _rows(folder / "passages.parquet", "title", "text")
+            passages = [with_title(title, text, encoder.tokenizer) for title, text in rows]
             queries = _rows(folder / "queries" / "train.parquet", "text")
             counts = read_json(folder / "statistics.json", dict[str, dict[str, int]])
         read = sum(sum(1 for _ in reader()) for reader in dict.fromkeys(source.queries.values()))
@@ -106,9 +105,7 @@ class Contents:
             counts=counts,
             without_label=read - there - counts["dev"]["queries"] - counts["test"]["queries"],
             used=min(there, params.data.train_queries or there),
-            passages=Sample.of(
-                [used.passage_prefix + with_title(*one, encoder.tokenizer) for one in passages], encoder
-            ),
+            passages=Sample.of([used.passage_prefix + text for text in passages], encoder),
             queries=Sample.of([used.query_prefix + text for (text,) in queries], encoder),
         )
 
@@ -159,7 +156,7 @@ def check_base_model(params: Encoder) -> str:
 
 
 def _values(base: Params, own: Collection[str], found: Contents, longest: int, layers: int) -> dict[str, Any]:
-    """The chosen values, by their dotted names; the user's own stay, and others follow from them."""
+    """The chosen values, by their dotted names; the user's `own` stay, and others follow from them."""
     chosen = dict[str, Any]()
 
     def choose(name: str, value: Any) -> Any:
@@ -174,14 +171,13 @@ def _values(base: Params, own: Collection[str], found: Contents, longest: int, l
     pair = choose("train_cross_encoder.max_length", min(longest, PAIR_TOKENS, asked + read))
     choose("encoder.frozen_layers", min(base.encoder.frozen_layers, layers // 2))
     batch = 64 if n >= 2000 else max(2, min(32, n // 4))  # so that a pass over few queries has steps enough
-    size = choose("train_retriever.batch_size", batch)
-    choose("train_retriever.epochs", _passes("train_retriever", n / size))
-    size = choose("train_cross_encoder.batch_size", min(base.train_cross_encoder.batch_size, max(2, n // 2)))
-    choose("train_cross_encoder.epochs", _passes("train_cross_encoder", n / size))
-    size = choose("train_dual_encoder.batch_size", batch)
-    scored = max(SCORED, STEPS["train_dual_encoder"] * size)  # those queries that M_de's steps read once
+    scored = max(SCORED, STEPS["train_dual_encoder"] * batch)  # those queries that M_de's steps read once
     scored = choose("denoise.queries", scored if scored < n else None) or n
-    choose("train_dual_encoder.epochs", _passes("train_dual_encoder", scored / size))
+    few = min(base.train_cross_encoder.batch_size, max(2, n // 2))
+    trainings = {"train_retriever": (n, batch), "train_cross_encoder": (n, few), "train_dual_encoder": (scored, batch)}
+    for training, (queries, most) in trainings.items():
+        size = choose(f"{training}.batch_size", most)
+        choose(f"{training}.epochs", _passes(training, queries / size))
     depth = choose("mine_candidates.depth", max(2, min(base.mine_candidates.depth, passages // 2)))
     last = max(2, min(base.denoise.range_max, depth))
     choose("bm25.depth", min(base.bm25.depth, passages))
@@ -278,9 +274,8 @@ def _time(params: Params, encoder: DualEncoder, found: Contents) -> str:
     edges = found.used * params.build_graph.k if params.mgt.edge_features == "cross_encoder" else 0
     each = min(pair, passages.mean(pair) + queries.mean(pair))
     scoring = took(pair, (candidates + edges) * each, pairs)
-    read_too = f" and {edges:,} edges" if edges else ""
-    both = f"M_de encodes all passages in {encoding}, and M_ce reads {candidates:,} candidates{read_too} in {scoring}"
-    return f"by the speed of a batch here, {both}"
+    both = f"{candidates:,} candidates" + (f" and {edges:,} edges" if edges else "")
+    return f"by the speed of a batch here, M_de encodes all passages in {encoding}, and M_ce reads {both} in {scoring}"
 
 
 def _warnings(params: Params, found: Contents, longest: int) -> Iterator[str]:
@@ -292,7 +287,7 @@ def _warnings(params: Params, found: Contents, longest: int) -> Iterator[str]:
             rule = f"{sample.unknown:.0%} of the {kind}' tokens are unknown to it: it cannot read this language"
             yield f"{encoder.model}: {rule}; set encoder.model to a multilingual one, such as XLM-R or multilingual E5"
         if (cut := sample.cut(limit)) > CUT:
-            cure = "cut them into shorter ones" if limit == longest else "raise that length in section encoder"
+            cure = "docs/data.md says how to cut them" if limit == longest else "raise that length in section encoder"
             yield f"{cut:.0%} of the {kind} are longer than is read, and what is not read is not found: {cure}"
     if found.used < FEW_QUERIES:
         yield f"{found.used:,} training queries are few: training and graph gain little with less than some hundred"
