@@ -1,3 +1,5 @@
+"""Matrices and passages on disk to search."""
+
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,12 @@ from gnn_encoder.base.tables import PASSAGES
 from ..texts import write
 
 SaveMatrix = Callable[..., Path]
+VIEWS = 3
+
+
+def whole_numbers(seed: int, *shape: int) -> np.ndarray:
+    """Small whole numbers: every inner product is exact in float32, and many are equal."""
+    return np.random.default_rng(seed).integers(-2, 3, size=shape).astype(np.float32)
 
 
 @pytest.fixture

@@ -1,62 +1,137 @@
+"""Exact search against brute force over engines, views and k, where many scores tie; and the keys that it sorts by."""
+
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
+import torch
 
 from gnn_encoder.base import matrix as arrays
 from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.view_pool import BEST, Pool, PoolKind
 from gnn_encoder.search import exact
-from gnn_encoder.search.exact import exact_top_k
+from gnn_encoder.search.exact import (
+    MISSING,
+    NOTHING,
+    _Faiss,
+    _Torch,
+    array_top_k,
+    exact_top_k,
+    least,
+    of_scores,
+    once,
+    pack,
+    unpack,
+    ways_top_k,
+)
+
+from .conftest import VIEWS, whole_numbers
 
 Save = Callable[..., Path]
+CPU = _Faiss()
 
 
-def whole_numbers(seed: int, *shape: int) -> np.ndarray:
-    """Small whole numbers: every inner product is exact in float32, and many are equal."""
-    return np.random.default_rng(seed).integers(-2, 3, size=shape).astype(np.float32)
+@pytest.mark.parametrize("views", [1, 2, 3])
+@pytest.mark.parametrize("block_rows", [1, 50, 65_536])
+@pytest.mark.parametrize("k", [1, 130, 150])
+@pytest.mark.parametrize(("engine", "dtype"), [(CPU, "float16"), (CPU, "float32"), (_Torch("cpu"), "float32")])
+def test_streaming_against_brute_force_with_ties(
+    save_matrix: Save,
+    views: int,
+    block_rows: int,
+    k: int,
+    engine: _Faiss,
+    dtype: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The oracle: every score of every view in float64, their maximum, a stable sort."""
+    monkeypatch.setattr(arrays, "READ_ROWS", block_rows)
+    monkeypatch.setattr(exact, "_engine", lambda: engine)
+    monkeypatch.setattr(exact, "SCORES", 700)  # of all queries with some passages
+    matrix, queries = whole_numbers(0, 450, 4), whole_numbers(1, 30, 4)
+    of_views = np.einsum("qd,pvd->qpv", queries.astype(np.float64), matrix.reshape(-1, VIEWS, 4)[:, :views])
+    expected = np.argsort(-of_views.max(axis=2), axis=1, kind="stable")[:, :k]
+    rows, scores = ways_top_k(save_matrix(matrix.astype(dtype), views=VIEWS), queries, k, [(views, BEST)])[0]
+    np.testing.assert_array_equal(rows, expected)
+    np.testing.assert_array_equal(scores, np.take_along_axis(of_views.max(axis=2), expected, axis=1))
+
+
+@pytest.mark.parametrize("views", [1, 2, 3])
+@pytest.mark.parametrize("block_rows", [7, 65_536])
+def test_streaming_the_mean(save_matrix: Save, views: int, block_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "READ_ROWS", block_rows)
+    generator = np.random.default_rng(5)
+    matrix, queries = (generator.normal(size=(n, 8)).astype(np.float32) for n in (450, 30))
+    of_views = np.einsum("qd,pvd->qpv", queries, matrix.reshape(-1, VIEWS, 8)[:, :views], dtype=np.float64)
+    means = of_views.mean(axis=2)
+    expected = np.argsort(-means, axis=1, kind="stable")[:, :40]
+    rows, scores = ways_top_k(save_matrix(matrix, views=VIEWS), queries, 40, [(views, Pool("mean"))])[0]
+    np.testing.assert_allclose(scores, np.take_along_axis(means, expected, axis=1), rtol=1e-4, atol=1e-5)
+    assert (rows == expected).mean() > 0.99, "of two scores that are equal but for rounding either comes first"
+
+
+def test_a_curve_of_views_and_queries_in_chunks(save_matrix: Save, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, queries = save_matrix(whole_numbers(0, 450, 4), views=VIEWS), whole_numbers(1, 30, 4)
+    ways = [(views, Pool(kind)) for views in range(1, VIEWS + 1) for kind in get_args(PoolKind)]
+    expected = [ways_top_k(folder, queries, 20, [way])[0] for way in ways]
+    monkeypatch.setattr(arrays, "READ_ROWS", 50)
+    monkeypatch.setattr(exact, "MERGE_ENTRIES", 20 * 11)  # eleven queries at a time
+    for found, wanted in zip(ways_top_k(folder, queries, 20, ways), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    assert exact_top_k(folder, queries[:0], 20)[0].shape == (0, 20)
 
 
 def test_by_hand(save_matrix: Save) -> None:
-    folder = save_matrix(np.array([[1, 0], [0, 1], [2, 0], [1, 1]], dtype=np.float32))
-    rows, scores = exact_top_k(folder, np.array([[1, 0], [0, -1]], dtype=np.float32), 3)
-    assert rows.tolist() == [[2, 0, 3], [0, 2, 1]]
-    assert scores.tolist() == [[2, 1, 1], [0, 0, -1]]
-    assert rows.dtype == np.int64 and scores.dtype == np.float32
+    matrix, queries = np.array([[1, 0], [0, 1], [2, 0], [1, 1]], np.float32), np.array([[1, 0], [0, -1]], np.float32)
+    for rows, scores in (exact_top_k(save_matrix(matrix), queries, 3), array_top_k(matrix, queries, 3)):
+        assert rows.tolist() == [[2, 0, 3], [0, 2, 1]] and scores.tolist() == [[2, 1, 1], [0, 0, -1]]
+        assert rows.dtype == np.int64 and scores.dtype == np.float32
 
 
-def test_all_passages_equal(save_matrix: Save) -> None:
-    rows, _ = exact_top_k(save_matrix(np.ones((300, 3), dtype=np.float32)), np.ones((2, 3), dtype=np.float32), 120)
-    assert rows.tolist() == [list(range(120))] * 2
-
-
-def test_queries_in_chunks(save_matrix: Save, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, queries = save_matrix(whole_numbers(0, 90, 4)), whole_numbers(1, 11, 4)
-    monkeypatch.setattr(arrays, "READ_ROWS", 40)
-    whole = exact_top_k(folder, queries, 5)
-    monkeypatch.setattr(exact, "MERGE_ENTRIES", 15)  # three queries at a time
-    parts = exact_top_k(folder, queries, 5)
-    np.testing.assert_array_equal(parts[0], whole[0])
-    np.testing.assert_array_equal(parts[1], whole[1])
-
-
-@pytest.mark.parametrize("k", [0, 10])
-def test_k_out_of_bounds_names_its_parameter(save_matrix: Save, k: int) -> None:
-    with pytest.raises(UserError, match=rf"build_graph.k is {k}: must be from 1 to the number of passages, 9"):
-        exact_top_k(save_matrix(whole_numbers(0, 9, 4)), whole_numbers(1, 2, 4), k, name="build_graph.k")
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_passages_must_be_finite(save_matrix: Save, value: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("k", "wrong", "told"),
+    [
+        (0, None, "build_graph.k is 0: must be from 1 to the number of passages, 9"),
+        (10, None, "build_graph.k is 10: must be from 1 to the number of passages, 9"),
+        (3, ("matrix", 6, np.nan), "row 6 holds NaN or an infinite value"),
+        (3, ("matrix", 6, np.inf), "row 6 holds NaN or an infinite value"),
+        (3, ("queries", 1, np.nan), "query embeddings: row 1 holds NaN"),
+    ],
+)
+def test_refused(
+    save_matrix: Save, k: int, wrong: tuple[str, int, float] | None, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(arrays, "READ_ROWS", 4)
-    matrix = whole_numbers(0, 9, 4)
-    matrix[6, 2] = value
-    with pytest.raises(UserError, match="row 6 holds NaN or an infinite value"):
-        exact_top_k(save_matrix(matrix), whole_numbers(1, 2, 4), 3)
+    given = {"matrix": whole_numbers(0, 9, 4), "queries": whole_numbers(1, 2, 4)}
+    if wrong is not None:
+        given[wrong[0]][wrong[1], 2] = wrong[2]
+    with pytest.raises(UserError, match=told):
+        exact_top_k(save_matrix(given["matrix"]), given["queries"], k, name="build_graph.k")
 
 
-def test_queries_must_be_finite(save_matrix: Save) -> None:
-    queries = whole_numbers(1, 3, 4)
-    queries[2, 0] = np.nan
-    with pytest.raises(UserError, match="query embeddings: row 2 holds NaN"):
-        exact_top_k(save_matrix(whole_numbers(0, 9, 4)), queries, 3)
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+ROWS = np.array([[3, 2**31 - 2, 0, 5, 4, -1, 7, 6]])
+SCORES = np.array([[0.5, 0.5, -1e-30, 3e38, -2.0, MISSING, 0.0, -0.0]], dtype=np.float32)
+
+
+def test_keys_sort_as_scores_and_rows() -> None:
+    keys = of_scores(ROWS, SCORES)
+    rows, scores = unpack(np.sort(keys))
+    assert rows.tolist() == [[5, 3, 2**31 - 2, 6, 7, 0, 4, -1]]
+    assert scores.tolist() == [[*np.float32([3e38, 0.5, 0.5, 0, 0, -1e-30, -2]).tolist(), MISSING]]
+    assert (rows.dtype, scores.dtype) == (np.int64, np.float32)
+    bits = (torch.from_numpy(SCORES) + 0.0).view(torch.int32).long()
+    assert pack(torch.from_numpy(ROWS), bits).tolist() == keys.tolist()
+    for k in (1, 3, 8, 20):
+        assert np.sort(least(keys, k)).tolist() == np.sort(keys)[:, :k].tolist()
+
+
+def test_a_row_stays_once_with_its_best_score() -> None:
+    keys = of_scores(np.array([[7, -1, 7, 2, 7, -1]]), np.array([[1, MISSING, 3, 2, -5, MISSING]], dtype=np.float32))
+    found = np.sort(once(keys, np.sort))
+    rows, scores = unpack(found)
+    assert rows.tolist() == [[7, 2, -1, -1, -1, -1]] and scores[0, :2].tolist() == [3, 2]
+    assert found[0, 2:].tolist() == [NOTHING] * 4

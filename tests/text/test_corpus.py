@@ -1,16 +1,24 @@
-"""The corpus as a matrix: equal to one text at a time, and the same bits after an interruption."""
+"""Matrices of passages and features of pairs: equal to one row at a time, and the same bits after an interruption."""
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import torch
+from transformers import AutoModelForSequenceClassification
 
 from gnn_encoder.base.matrix import Origin, open_matrix, read_manifest
-from gnn_encoder.text import corpus
+from gnn_encoder.base.tables import edge_features
+from gnn_encoder.text import corpus, cross_encoder
+from gnn_encoder.text import inputs as module
 from gnn_encoder.text.corpus import embed_passages, embed_queries, encode_corpus, passage_inputs, transform_corpus
+from gnn_encoder.text.cross_encoder import CrossEncoder, embed_pairs, score_pairs
 from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.inputs import Inputs
+from gnn_encoder.text.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.text.tokens import TextTokens, single_batch
 
 from ..encoders import dual_encoder
@@ -20,7 +28,8 @@ ORIGIN = Origin(model_fingerprint="model", input_fingerprint="input")
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus, "WINDOW", 5)
+    for one in (corpus, cross_encoder):
+        monkeypatch.setattr(one, "WINDOW", 5)
 
 
 @pytest.fixture
@@ -38,9 +47,8 @@ def one_by_one(encoder: DualEncoder, tokens: TextTokens, side: str, rows: np.nda
 
 
 def write(encoder: DualEncoder, tokens: TextTokens, folder: Path, dtype: str = "float32", **options: object) -> None:
-    encode_corpus(
-        encoder, passage_inputs(encoder, tokens), folder, dtype=dtype, batch_tokens=64, origin=ORIGIN, **options
-    )
+    inputs = passage_inputs(encoder, tokens)
+    encode_corpus(encoder, inputs, folder, dtype=dtype, batch_tokens=64, origin=ORIGIN, **options)
 
 
 def test_equals_one_text_at_a_time_in_row_order(encoder: DualEncoder, many: TextTokens, tmp_path: Path) -> None:
@@ -84,9 +92,12 @@ def test_transform_gets_its_rows(encoder: DualEncoder, many: TextTokens, tmp_pat
 
     write(encoder, many, tmp_path / "shifted", transform=shift)
     transform_corpus(tmp_path / "plain", tmp_path / "later", dtype="float32", origin=ORIGIN, transform=shift)
+    write(encoder, many, tmp_path / "copied", encoded=tmp_path / "plain")
     plain = open_matrix(tmp_path / "plain")
-    np.testing.assert_array_equal(open_matrix(tmp_path / "shifted"), plain + np.arange(23, dtype=np.float32)[:, None])
-    np.testing.assert_array_equal(open_matrix(tmp_path / "later"), open_matrix(tmp_path / "shifted"))
+    for name in ("shifted", "later"):
+        expected = plain + np.arange(23, dtype=np.float32)[:, None]
+        np.testing.assert_array_equal(open_matrix(tmp_path / name), expected)
+    np.testing.assert_array_equal(open_matrix(tmp_path / "copied"), plain)
 
 
 @pytest.mark.parametrize(("embed", "side"), [(embed_queries, "queries"), (embed_passages, "passages")])
@@ -95,7 +106,68 @@ def test_some_rows(encoder: DualEncoder, many: TextTokens, embed: Callable[..., 
     found = embed(encoder, many, 40, rows)
     np.testing.assert_allclose(found, one_by_one(encoder, many, side, rows), atol=2e-6)
     assert embed(encoder, many, 40, np.array([], dtype=np.int64)).shape == (0, 32)
-
-
-def test_all_queries_by_default(encoder: DualEncoder, many: TextTokens) -> None:
     assert embed_queries(encoder, many, 40).shape == (23, 32)
+
+
+# --- pairs ------------------------------------------------------------------------------------------------------------
+
+QUERY, PASSAGE = np.arange(12) % 6, np.arange(12) * 5 % 6  # rows of the pairs
+
+
+@pytest.fixture
+def model(tiny_model: Path) -> CrossEncoder:
+    source = Source(str(tiny_model))
+    found = load_model(source, dropout=0.0, kind=AutoModelForSequenceClassification, seed=3, num_labels=1)
+    with torch.no_grad():
+        found.classifier.weight.mul_(20)
+    return CrossEncoder(model=found, tokenizer=load_tokenizer(source), precision="fp32").for_inference()
+
+
+@pytest.fixture
+def pairs(model: CrossEncoder, queries: TextTokens, passages: TextTokens) -> Inputs:
+    return Inputs.pairs(queries, QUERY, passages, PASSAGE, model.template, 20)
+
+
+def each(pairs: Inputs) -> Any:
+    return (pairs.batch(np.array([row])) for row in range(len(pairs)))
+
+
+def test_scores_equal_one_pair_at_a_time(model: CrossEncoder, pairs: Inputs, tmp_path: Path) -> None:
+    expected = np.array([model.logits(batch).item() for batch in each(pairs)])
+    found = score_pairs(model, pairs, tmp_path / "some", 50)
+    assert found.shape == (12,) and np.ptp(expected) > 1e-3
+    np.testing.assert_allclose(found, expected, atol=2e-6)
+    nothing = np.empty(0, dtype=np.int64)
+    empty = Inputs.pairs(pairs.first, nothing, pairs.second, nothing, model.template, 20)
+    assert score_pairs(model, empty, tmp_path / "none", 50).shape == (0,)
+
+
+def test_scores_resume(model: CrossEncoder, pairs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, encode, encoded = score_pairs(model, pairs, tmp_path / "whole", 50), module.encode_prepared, []
+
+    def killed(prepared: Any, function: Any) -> Any:
+        encoded.append(len(prepared))
+        if len(encoded) == 3:
+            raise KeyboardInterrupt
+        return encode(prepared, function)
+
+    monkeypatch.setattr(module, "encode_prepared", killed)
+    with pytest.raises(KeyboardInterrupt):
+        score_pairs(model, pairs, tmp_path / "part", 50)
+    assert len(list((tmp_path / "part").iterdir())) == 2
+    np.testing.assert_array_equal(score_pairs(model, pairs, tmp_path / "part", 50), whole)
+    assert len(encoded) == 3 + 1
+
+
+def test_features_in_order_as_parquet_parts(model: CrossEncoder, pairs: Inputs, tmp_path: Path) -> None:
+    folder = tmp_path / "edges"
+    embed_pairs(model, pairs, folder, {"query": QUERY, "passage": PASSAGE}, edge_features(32), batch_tokens=50)
+    assert sorted(path.name for path in folder.iterdir()) == [f"part-00000{i}.parquet" for i in range(3)]
+    tables = [pq.read_table(folder / cross_encoder.PART.format(i)) for i in range(3)]
+    assert [table.num_rows for table in tables] == [5, 5, 2]
+    assert all(table.schema.equals(edge_features(32)) for table in tables)
+    for name, rows in (("query", QUERY), ("passage", PASSAGE)):
+        np.testing.assert_array_equal(np.concatenate([table.column(name).to_numpy() for table in tables]), rows)
+    expected = np.concatenate([model.embed(batch).numpy() for batch in each(pairs)])
+    found = np.concatenate([np.array(table.column("feature").to_pylist()) for table in tables])
+    np.testing.assert_allclose(found, expected, atol=2e-3)  # float16

@@ -6,7 +6,7 @@ from gnn_encoder.base import files as scratch
 from gnn_encoder.base.matrix import Matrix, Origin, Rows
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Encoder, Params
-from gnn_encoder.text.corpus import Transform, embed_queries, encode_corpus, passage_inputs, unchanged
+from gnn_encoder.text.corpus import Transform, embed_queries, encode_corpus, passage_inputs
 from gnn_encoder.text.encoder import DualEncoder, TextModel
 from gnn_encoder.text.tokens import TextTokens, open_tokens
 
@@ -43,7 +43,7 @@ def write_matrix(
     origin: Origin,
     *,
     encoded: Path | None = None,
-    transform: Transform = unchanged,
+    transform: Transform | None = None,
 ) -> None:
     """Write the matrix of the passages, each read alone; the arguments are those of `encode_corpus`."""
     encode_corpus(

@@ -1,6 +1,6 @@
 """BM25 in Lucene's form over titles and texts (bm25s): the first candidates, and the lexical system to compare with.
 
-What a word is says `core/words.py`. A passage d scores, for a query q (Kamphuis et al. 2020, "Lucene (accurate)"):
+What a word is says `base/words.py`. A passage d scores, for a query q (Kamphuis et al. 2020, "Lucene (accurate)"):
 
     sum over the words t of q:  log(1 + (N - df_t + 0.5) / (df_t + 0.5)) * tf / (tf + k1 * (1 - b + b * |d| / avgdl))
 """
@@ -19,11 +19,11 @@ import bm25s
 import numpy as np
 from bm25s import stopwords
 from bm25s.tokenization import Tokenizer
-from numpy.typing import NDArray
 
 from gnn_encoder.base.distributed import cores, tqdm
 from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.files import write_json
+from gnn_encoder.base.matrix import Rows, Scores
 from gnn_encoder.base.tables import PASSAGES, count_rows, iterate_texts
 from gnn_encoder.base.words import CHARACTER, words
 from gnn_encoder.pipeline.params import BM25, Stemmer, StopWords
@@ -71,12 +71,7 @@ class BM25Index:
 
     @classmethod
     def build(cls, passages: Path, section: BM25) -> Self:
-        """Index the passages table in memory; texts are streamed.
-
-        Besides the index, bm25s then needs every passage's words (4 bytes a word and about 90 a passage) and its
-        postings before they are sorted (12 bytes a pair). 8.8 million synthetic passages of 30 words, as many as MS
-        MARCO has, took 7.1 GiB at the peak.
-        """
+        """Index the passages table in memory: 7.1 GiB at the peak for 8.8 million passages of 30 words."""
         how: dict[str, Any] = {"stop_words": section.stop_words, "stemmer": section.stemmer}
         tokenizer = word_tokenizer(**how)
         found = [array("i", ids) for ids in _tokenize_passages(tokenizer, passages)]
@@ -110,23 +105,21 @@ class BM25Index:
         """Passages indexed."""
         return int(self.index.scores["num_docs"])
 
-    def search(self, texts: Sequence[str], depth: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The best passages of each query; passages with equal scores stand in the order of the table.
+    def search(self, texts: Sequence[str], depth: int) -> tuple[Rows, Scores]:
+        """Rows of the best passages that share a word with each query, padded with -1, and scores, padded with 0.
 
-        Returns:
-            Rows of passages that share a word with the query, best first, padded with -1; and their scores, padded
-            with 0. *Shape:* (texts, depth) both.
+        *Shape:* (texts, depth) both, best first; passages with equal scores stand in the order of the table.
         """
         passages = np.full((len(texts), depth), -1, dtype=np.int32)
         scores = np.zeros((len(texts), depth), dtype=np.float32)
-        asked = [self._asked(text) for text in texts]
-        threads = max(1, min(cores(), len(asked) // FEWEST))
+        words_of = [self._numbers(text) for text in texts]
+        threads = max(1, min(cores(), len(texts) // FEWEST))
         bar = tqdm(total=len(texts), desc="bm25: search", unit=" queries", delay=2)
 
         def search_some(first: int) -> None:
             room = np.zeros(self.passages, dtype=np.float32)
-            for i in range(first, len(asked), threads):
-                rows, values = self._best(asked[i], depth, room)
+            for i in range(first, len(texts), threads):
+                rows, values = self._best(words_of[i], depth, room)
                 passages[i, : len(rows)], scores[i, : len(rows)] = rows, values
                 bar.update()
 
@@ -134,59 +127,38 @@ class BM25Index:
             list(pool.map(search_some, range(threads)))
         return passages, scores
 
-    def _asked(self, text: str) -> list[int]:
+    def _numbers(self, text: str) -> list[int]:
         """Numbers of a query's words. One character of a script without spaces asks for all words that hold it."""
-        asked, known = self.tokenizer.splitter(text), self.tokenizer.word_to_id
-        if len(asked) == 1 and CHARACTER.fullmatch(asked[0]):
-            return [number for word, number in known.items() if asked[0] in word]
-        return [known[word] for word in asked if word in known]
+        found, known = self.tokenizer.splitter(text), self.tokenizer.word_to_id
+        if len(found) == 1 and CHARACTER.fullmatch(found[0]):
+            return [number for word, number in known.items() if found[0] in word]
+        return [known[word] for word in found if word in known]
 
-    def _best(
-        self, ids: list[int], depth: int, room: NDArray[np.float32]
-    ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-        """Rows and scores of the best passages for a query's words, best first.
+    def _best(self, ids: list[int], depth: int, room: Scores) -> tuple[Rows, Scores]:
+        """Rows and scores of the best passages of those in the lists of a query's words.
 
-        Only the passages in the words' lists are touched. A list's own passages bound the last place from below, and so
-        few of the next list are kept; the shortest, whose word is the rarest and scores highest, comes first.
-
-        Args:
-            room: zeros, which it is filled with again. *Shape:* (passages,).
+        `room` holds zeros, before and afterwards. *Shape:* (passages,) -> (<= depth,) both, best first.
         """
         data, indices, ends = (np.asarray(self.index.scores[name]) for name in ("data", "indices", "indptr"))
-        asked, lists = np.asarray(ids, dtype=np.intp), []
-        for first, last in zip(ends[asked].tolist(), ends[asked + 1].tolist(), strict=True):
-            lists.append(indices[first:last].astype(np.intp))
-            room[lists[-1]] = room.take(lists[-1]) + data[first:last]
-        lowest, found = np.float32(0), [(np.empty(0, dtype=np.intp), room[:0])]
-        for rows in sorted(lists, key=len):
-            scores = room.take(rows)
+        lists, found = [indices[ends[word] : ends[word + 1]].astype(np.intp) for word in ids], [room[:0]]
+        for word, rows in zip(ids, lists, strict=True):
+            room[rows] = room.take(rows) + data[ends[word] : ends[word + 1]]
+        for rows in lists:
+            found.append(room.take(rows))
             room[rows] = 0  # a passage in a later list too is found once
-            kept = np.flatnonzero(scores >= lowest) if lowest else np.flatnonzero(scores)
-            found.append((rows[kept], scores[kept]))
-            if len(kept) > depth:
-                lowest = _last(found[-1][1], depth)
-        rows, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return top(rows, scores, depth)
+        rows, scores = np.concatenate([np.empty(0, dtype=np.intp), *lists]), np.concatenate(found)
+        return top(rows[scores > 0], scores[scores > 0], depth)
 
 
-def top(
-    rows: NDArray[np.intp], scores: NDArray[np.float32], depth: int
-) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+def top(rows: Rows, scores: Scores, depth: int) -> tuple[Rows, Scores]:
     """The passages with the `depth` largest scores, best first, ties by row. *Shape:* (n,) both -> (<= depth,) both."""
     found = unpack(np.sort(least(of_scores(rows, scores)[None], depth)))
     return found[0][0], found[1][0]
 
 
-def _last(scores: NDArray[np.float32], depth: int) -> np.float32:
-    """The `depth`-th largest."""
-    found: np.float32 = np.partition(scores, -depth)[-depth]
-    return found
-
-
 def _tokenize_passages(tokenizer: Tokenizer, path: Path) -> Iterator[list[int]]:
-    bar = tqdm(total=count_rows(path), desc="bm25: index", unit=" passages")
-    for batch in iterate_texts(path, PASSAGES, ["title", "text"]):
-        texts = [f"{title} {text}" for title, text in zip(batch["title"], batch["text"], strict=True)]
-        yield from tokenizer.streaming_tokenize(texts, update_vocab=True, allow_empty=False)
-        bar.update(len(texts))
-    bar.close()
+    with tqdm(total=count_rows(path), desc="bm25: index", unit=" passages") as bar:
+        for batch in iterate_texts(path, PASSAGES, ["title", "text"]):
+            texts = [f"{title} {text}" for title, text in zip(batch["title"], batch["text"], strict=True)]
+            yield from tokenizer.streaming_tokenize(texts, update_vocab=True, allow_empty=False)
+            bar.update(len(texts))

@@ -36,16 +36,11 @@ Way = tuple[int, Pool]  # how many views of each passage count, the first ones, 
 
 
 def exact_top_k(embeddings_folder: Path, queries: Matrix, k: int, *, name: str = "k") -> tuple[Rows, Scores]:
-    """Find the k passages with the largest inner product; of equal ones the lower row comes first.
+    """Passage rows and scores of the k largest inner products, best first; of equal ones the lower row comes first.
 
-    Args:
-        embeddings_folder: Matrix of passage embeddings on disk. *Shape:* (passages * views, d).
-        queries: *Shape:* (n, d).
-        k: Passages a query.
-        name: The parameter that `k` comes from, for the message when it is too large.
+    `name` is the parameter that `k` comes from, for the message when it is too large.
 
-    Returns:
-        Passage rows and scores, best first. *Shape:* each (n, k).
+    *Shape:* matrix in `embeddings_folder` (passages * views, d), queries (n, d) -> (n, k) each.
     """
     return ways_top_k(embeddings_folder, queries, k, [(read_manifest(embeddings_folder).views, BEST)], name=name)[0]
 
@@ -56,9 +51,8 @@ def ways_top_k(
     """As `exact_top_k`, for several ways to make a passage's score, whose numbers of views do not fall: one reading."""
     manifest = read_manifest(embeddings_folder)
     n_passages = manifest.shape[0] // manifest.views
-    check_k(k, n_passages, name)
-    asked = check_queries(queries, manifest.shape[1])
-    return _search(iterate_views(embeddings_folder), n_passages, asked, k, ways)
+    queries = checked(queries, manifest.shape[1], k, n_passages, name)
+    return _search(iterate_views(embeddings_folder), n_passages, queries, k, ways)
 
 
 def array_top_k(matrix: NDArray[Any], queries: Matrix, k: int, *, name: str = "k") -> tuple[Rows, Scores]:
@@ -66,17 +60,13 @@ def array_top_k(matrix: NDArray[Any], queries: Matrix, k: int, *, name: str = "k
 
     *Shape:* matrix (m, d), queries (n, d) -> (n, k) each.
     """
-    check_k(k, len(matrix), name)
     blocks = ((first, block[:, None]) for first, block in array_blocks(matrix))
-    return _search(blocks, len(matrix), check_queries(queries, matrix.shape[1]), k, [(1, BEST)])[0]
+    queries = checked(queries, matrix.shape[1], k, len(matrix), name)
+    return _search(blocks, len(matrix), queries, k, [(1, BEST)])[0]
 
 
 def _search(
-    blocks: Iterable[tuple[int, Matrix]],
-    n_passages: int,
-    queries: Matrix,
-    k: int,
-    ways: Sequence[Way],
+    blocks: Iterable[tuple[int, Matrix]], n_passages: int, queries: Matrix, k: int, ways: Sequence[Way]
 ) -> list[tuple[Rows, Scores]]:
     """*Shape:* blocks (passages, views, d), queries (n, d) -> for each way (n, k) twice."""
     if not len(queries):
@@ -90,10 +80,10 @@ def _search(
                 for i, found in enumerate(_of_block(engine, block, asked, k, ways)):
                     so_far[i] = engine.join(so_far[i], found + first, k)
             bar.update(len(block))
-    return [unpack(np.concatenate([engine.sorted(part[i]) for part in best])) for i in range(len(ways))]
+    return [unpack(np.concatenate([engine.ranked(part[i]) for part in best])) for i in range(len(ways))]
 
 
-def _of_block(engine: "_Faiss | _Torch", block: Matrix, queries: Any, k: int, ways: Sequence[Way]) -> Iterator[Any]:
+def _of_block(engine: "_Faiss", block: Matrix, queries: Any, k: int, ways: Sequence[Way]) -> Iterator[Any]:
     """Keys of the best passages of a block for each way; the maximum over more views goes on from that over fewer."""
     best, seen = None, 0
     for views, pool in ways:
@@ -107,7 +97,7 @@ def _of_block(engine: "_Faiss | _Torch", block: Matrix, queries: Any, k: int, wa
         yield best
 
 
-def _engine() -> "_Faiss | _Torch":
+def _engine() -> "_Faiss":
     """On a GPU where torch is loaded and has one, else on the CPU; what searches on a GPU has torch embed first."""
     torch = sys.modules.get("torch")
     return _Torch("cuda") if torch and torch.cuda.is_available() else _Faiss()
@@ -116,25 +106,46 @@ def _engine() -> "_Faiss | _Torch":
 class _Faiss:
     """Search on the CPU: FAISS finds the best passages of a block, NumPy merges them as keys."""
 
-    def put(self, queries: Matrix) -> Matrix:
+    def put(self, queries: Matrix) -> Any:
         """Queries where they are searched with. *Shape:* (n, d) -> the same."""
         return queries
 
-    def nearest(self, block: Matrix, queries: Matrix, k: int) -> Keys:
-        """Keys of the best min(k, rows) passages. *Shape:* (rows, d), (n, d) -> (n, min(k, rows))."""
-        return _nearest(block, queries, min(k, len(block)), 1)
+    def nearest(self, block: Matrix, queries: Any, k: int, spare: int = 1) -> Any:
+        """Keys of the best min(k, rows) passages. *Shape:* (rows, d), (n, d) -> (n, min(k, rows)).
 
-    def join(self, keys: Keys | None, others: Keys, k: int, *, distinct: bool = False) -> Keys:
+        Of several rows that tie for the last place FAISS keeps any. `spare` more rows than needed are therefore
+        fetched; as long as the last row fetched still ties with the last place, twice as many are fetched for a query.
+        """
+        import faiss  # only here: explaining needs torch, and both in one process crash on macOS
+
+        k = min(k, len(block))
+        scores, rows = faiss.knn(queries, block, min(k + spare, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
+        best = least(of_scores(rows, scores), k)
+        unsure = np.flatnonzero((scores[:, k - 1] == scores[:, -1]) & (rows.shape[1] < len(block)))
+        if len(unsure):
+            best[unsure] = self.nearest(block, queries[unsure], k, 2 * spare + k)
+        return best
+
+    def join(self, keys: Any, others: Any, k: int, *, distinct: bool = False) -> Any:
         """The k best of both; `distinct`: a passage may be in both, and stays once. *Shape:* (n, any) -> (n, <= k)."""
-        both = others if keys is None else np.concatenate([keys, others], axis=1)
-        return least(once(both, np.sort) if distinct else both, k)
+        both = others if keys is None else self.beside(keys, others)
+        return self.least(once(both, self.sort) if distinct else both, k)
 
-    def sorted(self, keys: Keys) -> Keys:
+    def ranked(self, keys: Any) -> Keys:
         """The best first, as NumPy's. *Shape:* (n, c) -> the same."""
         return np.sort(keys)
 
+    def beside(self, keys: Any, others: Any) -> Any:
+        return np.concatenate([keys, others], axis=1)
 
-class _Torch:
+    def sort(self, keys: Any) -> Any:
+        return np.sort(keys)
+
+    def least(self, keys: Any, k: int) -> Any:
+        return least(keys, k)
+
+
+class _Torch(_Faiss):
     """As `_Faiss`, on a device of torch: all scores of a block become keys, and each selection is one of keys."""
 
     def __init__(self, device: str) -> None:
@@ -145,26 +156,26 @@ class _Torch:
 
         return torch.from_numpy(queries).to(self.device)
 
-    def nearest(self, block: Matrix, queries: Any, k: int) -> Any:
+    def nearest(self, block: Matrix, queries: Any, k: int, spare: int = 1) -> Any:
         import torch
 
         passages, rows = self.put(block), torch.arange(len(block), device=self.device)
         parts = queries.split(max(1, SCORES // len(block)))
         bits = ((part @ passages.T + 0.0).view(torch.int32).long() for part in parts)
-        return torch.cat([self._least(pack(rows, part), k) for part in bits])
+        return torch.cat([self.least(pack(rows, part), k) for part in bits])
 
-    def join(self, keys: Any, others: Any, k: int, *, distinct: bool = False) -> Any:
+    def ranked(self, keys: Any) -> Keys:
+        return np.asarray(self.sort(keys).cpu())
+
+    def beside(self, keys: Any, others: Any) -> Any:
         import torch
 
-        both = others if keys is None else torch.cat([keys, others], dim=1)
-        return self._least(once(both, lambda found: found.sort().values) if distinct else both, k)
+        return torch.cat([keys, others], dim=1)
 
-    def sorted(self, keys: Any) -> Keys:
-        found: Keys = keys.sort().values.cpu().numpy()
-        return found
+    def sort(self, keys: Any) -> Any:
+        return keys.sort().values
 
-    @staticmethod
-    def _least(keys: Any, k: int) -> Any:
+    def least(self, keys: Any, k: int) -> Any:
         return keys.topk(min(k, keys.shape[1]), largest=False, sorted=False).values
 
 
@@ -174,34 +185,16 @@ def block_top_k(block: Matrix, queries: Matrix, k: int) -> tuple[Rows, Scores]:
     *Shape:* block (rows, d), queries (n, d) -> (n, min(k, rows)) each.
     """
     engine = _engine()
-    return unpack(engine.sorted(engine.nearest(block, engine.put(queries), k)))
+    return unpack(engine.ranked(engine.nearest(block, engine.put(queries), k)))
 
 
-def _nearest(block: Matrix, queries: Matrix, k: int, spare: int) -> Keys:
-    """What `_Faiss.nearest` finds.
+def checked(queries: Matrix, dimension: int, k: int, n_passages: int, name: str) -> Matrix:
+    """The queries as FAISS wants them: float32, contiguous; refuse to look for more passages than there are.
 
-    Of several rows that tie for the last place FAISS keeps any. `spare` more rows than needed are therefore fetched; as
-    long as the last row fetched still ties with the last place, twice as many rows are fetched for the query.
+    *Shape:* (n, dimension).
     """
-    import faiss  # only here: explaining needs torch, and both in one process crash on macOS
-
-    scores, rows = faiss.knn(queries, block, min(k + spare, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
-    best = least(of_scores(rows, scores), k)
-    if rows.shape[1] < len(block):
-        unsure = np.flatnonzero(scores[:, k - 1] == scores[:, -1])
-        if len(unsure):
-            best[unsure] = _nearest(block, queries[unsure], k, 2 * spare + k)
-    return best
-
-
-def check_k(k: int, n_passages: int, name: str) -> None:
-    """Refuse to look for more passages than there are."""
     if not 1 <= k <= n_passages:
         raise UserError(f"{name} is {k}: must be from 1 to the number of passages, {n_passages}; set it in params.yaml")
-
-
-def check_queries(queries: Matrix, dimension: int) -> Matrix:
-    """The queries as FAISS wants them: float32, contiguous. *Shape:* (n, dimension)."""
     if queries.ndim != 2 or queries.shape[1] != dimension:
         raise UserError(
             f"query embeddings have shape {queries.shape}, the passages' dimension is {dimension}: "

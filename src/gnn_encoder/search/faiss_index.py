@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import faiss
 import numpy as np
@@ -18,16 +18,7 @@ from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.files import MANIFEST, check_room, fingerprint, read_json, write_json
 from gnn_encoder.base.matrix import Matrix, Rows, Scores, check_finite, gather, open_matrix, read_manifest
 from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, write_table
-from gnn_encoder.search.exact import (
-    MERGE_ENTRIES,
-    check_k,
-    check_queries,
-    iterate_views,
-    least,
-    of_scores,
-    once,
-    unpack,
-)
+from gnn_encoder.search.exact import MERGE_ENTRIES, checked, iterate_views, least, of_scores, once, unpack
 
 INDEX = "index.faiss"
 PIDS = "pids.parquet"
@@ -37,41 +28,25 @@ PROBED = 16  # of an inverted file's lists, one in so many is searched, and at l
 GROUPS_KEPT = 128  # row groups of a table that stay in memory between queries
 
 
-def build(
-    embeddings_folder: Path,
-    folder: Path,
-    *,
-    factory: str,
-    pids: Path,
-    system: str,
-    seed: int,
-) -> None:
+def build(embeddings_folder: Path, folder: Path, *, factory: str, pids: Path, system: str, seed: int) -> None:
     """Write `index.faiss`, `pids.parquet` and `manifest.json` into `folder`.
 
     Args:
         embeddings_folder: Matrix of passage embeddings. *Shape:* (passages * views, d).
     """
     matrix = read_manifest(embeddings_folder)
-    n_passages, views = matrix.shape[0] // matrix.views, matrix.views
-    if count_rows(pids) != n_passages:
-        raise UserError(
-            f"{embeddings_folder}: {n_passages} rows, but {pids} has {count_rows(pids)}; encode the passages again"
-        )
+    passages, views = matrix.shape[0] // matrix.views, matrix.views
+    if (rows := count_rows(pids)) != passages:
+        raise UserError(f"{embeddings_folder}: {passages} rows, but {pids} has {rows}; encode the passages again")
     folder.mkdir(parents=True, exist_ok=True)
     if factory == "Flat":
         _write_flat(embeddings_folder, folder / INDEX)
     else:
         faiss.write_index(fill(embeddings_folder, factory, seed), str(folder / INDEX))
     write_table(folder / PIDS, PID_TABLE, open_table(pids, PASSAGES).iter_batches(columns=["pid"]), PICKED)
-    manifest: dict[str, object] = {
-        "fingerprint": fingerprint(embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views),
-        "factory": factory,
-        "passages": n_passages,
-        "views": views,
-        "dimension": matrix.shape[1],
-        "system": system,
-    }
-    write_json(folder / MANIFEST, manifest)
+    made = fingerprint(embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views)
+    about = {"passages": passages, "views": views, "dimension": matrix.shape[1], "system": system}
+    write_json(folder / MANIFEST, {"fingerprint": made, "factory": factory} | about)
 
 
 def fill(embeddings_folder: Path, factory: str, seed: int) -> Any:
@@ -86,21 +61,21 @@ def fill(embeddings_folder: Path, factory: str, seed: int) -> Any:
         A faiss.Index in memory.
     """
     matrix = read_manifest(embeddings_folder)
-    n_passages = matrix.shape[0] // matrix.views
+    passages, dimension = matrix.shape[0] // matrix.views, matrix.shape[1]
     cure = "take Flat, HNSW32, IVF256,Flat or another string of FAISS's index factory, or fewer lists or centroids"
     try:
-        index = faiss.index_factory(matrix.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
+        index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
         if not index.is_trained:
             index.train(_sample(embeddings_folder, seed))
     except RuntimeError as error:
         why = re.sub(r"^Error in .*? at \S+:\d+: (Error: )?", "", " ".join(str(error).split()))  # not where in FAISS
         raise UserError(
-            f"index.factory is {factory!r}: FAISS makes no such index of {n_passages} passages of dimension "
-            f"{matrix.shape[1]} ({why}); {cure}"
+            f"index.factory is {factory!r}: FAISS makes no such index of {passages} passages of dimension {dimension} "
+            f"({why}); {cure}"
         ) from error
     if index.metric_type != faiss.METRIC_INNER_PRODUCT or isinstance(index, faiss.IndexIDMap):
         raise UserError(f"index.factory is {factory!r}: not an index of rows for inner product; {cure}")
-    with tqdm(total=n_passages, desc=f"index {factory}", unit="passage", unit_scale=True) as bar:
+    with tqdm(total=passages, desc=f"index {factory}", unit="passage", unit_scale=True) as bar:
         for _, block in iterate_views(embeddings_folder):
             index.add(block.reshape(-1, index.d))
             bar.update(len(block))
@@ -153,17 +128,27 @@ class PassageIndex:
     index: Any  # faiss.Index
 
     @classmethod
-    def open(cls, folder: Path) -> "PassageIndex":
-        """Map the index of `folder` and check it against its manifest."""
-        fields = _index_manifest(folder)
-        index = _map_index(folder / INDEX)
-        if (index.ntotal, index.d) != (fields["passages"] * fields["views"], fields["dimension"]):
+    def open(cls, folder: Path) -> Self:
+        """Map the index of `folder`, so that opening costs no reading, and check it against its manifest."""
+        for name in (MANIFEST, INDEX, PIDS):
+            if not (folder / name).is_file():
+                raise not_built(folder / name)
+        fields = read_json(folder / MANIFEST, dict[str, Any])
+        named = {name: fields.get(name) for name in ("factory", "system", "passages", "views", "dimension")}
+        if set(fields) - {"content"} != {*named, "fingerprint"}:
+            raise UserError(f"{folder / MANIFEST}: must hold fingerprint, {', '.join(named)}; build the index again")
+        try:
+            index = faiss.read_index(str(folder / INDEX), faiss.IO_FLAG_MMAP_IFC)
+        except RuntimeError as error:
+            told = "not a readable FAISS index (truncated?); build the index again"
+            raise UserError(f"{folder / INDEX}: {told}") from error
+        opened = cls(folder=folder, index=index, **named)  # type: ignore[arg-type]
+        if (index.ntotal, index.d) != (opened.passages * opened.views, opened.dimension):
             raise UserError(
                 f"{folder / INDEX}: {index.ntotal} vectors of dimension {index.d}, but {folder / MANIFEST} says "
-                f"{fields['passages']} passages times {fields['views']} of {fields['dimension']}; build the index again"
+                f"{opened.passages} passages times {opened.views} of {opened.dimension}; build the index again"
             )
-        settings = {name: value for name, value in fields.items() if name not in ("fingerprint", "content")}
-        return cls(folder=folder, index=index, **settings)
+        return opened
 
     @property
     def bytes(self) -> int:
@@ -175,8 +160,36 @@ class PassageIndex:
 
         *Shape:* queries (n, dimension) -> (n, k) each.
         """
-        check_k(k, self.passages, "k")
-        return search_views(self.index, self.views, check_queries(queries, self.dimension), k)
+        return search_views(self.index, self.views, checked(queries, self.dimension, k, self.passages, "k"), k)
+
+
+def search_views(index: Any, views: int, queries: Matrix, k: int) -> tuple[Rows, Scores]:
+    """Find k passages a query in an index with `views` vectors a passage; -1 where an approximate index found fewer.
+
+    s(q, d_j) = max_i q^T d_j^i        (Eq. 11)
+
+    With several views, 2k vectors are fetched first. For the queries whose vectors belong to fewer than k passages,
+    their number is doubled, up to k times `views`, which belong to k passages at least. Of vectors that tie for the
+    last place FAISS keeps any.
+
+    *Shape:* queries (n, d) -> (n, k) each, best first, the lower row first among equals.
+    """
+    if views == 1:
+        scores, rows = index.search(queries, k)
+        return unpack(np.sort(of_scores(rows, scores)))
+    passages, scores = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
+    size = max(1, MERGE_ENTRIES // (k * views))
+    for first in range(0, len(queries), size):
+        width, waiting = 2 * k, np.arange(first, min(first + size, len(queries)))
+        while len(waiting):
+            of_vectors, rows = index.search(queries[waiting], width)
+            keys = once(of_scores(rows // views, of_vectors), np.sort)  # -1 // views is -1
+            passages[waiting], scores[waiting] = unpack(np.sort(least(keys, k)))
+            # A last row of -1: the index has nothing more to give.
+            is_complete = (passages[waiting, -1] >= 0) | (rows[:, -1] < 0)
+            waiting = waiting[~is_complete] if width < views * k else waiting[:0]
+            width = min(2 * width, views * k)
+    return passages, scores
 
 
 def check_ids(folder: Path, passages: Path) -> None:
@@ -207,72 +220,3 @@ class TableRows:
             first = int(self._ends[group - 1]) if group else 0
             found += self._group(group).slice(row - first, 1).to_pylist()
         return found
-
-
-def _index_manifest(folder: Path) -> dict[str, Any]:
-    for name in (MANIFEST, INDEX, PIDS):
-        if not (folder / name).is_file():
-            raise not_built(folder / name)
-    fields = read_json(folder / MANIFEST, dict[str, Any])
-    expected = {"fingerprint", "factory", "passages", "views", "dimension", "system"}
-    if set(fields) - {"content"} != expected:
-        raise UserError(f"{folder / MANIFEST}: must hold {', '.join(sorted(expected))}; build the index again")
-    return fields
-
-
-def _map_index(path: Path) -> Any:
-    """Map the file where FAISS can (flat and inverted files), so that opening costs no reading."""
-    try:
-        return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
-    except RuntimeError as error:
-        raise UserError(f"{path}: not a readable FAISS index (truncated?); build the index again") from error
-
-
-def search_views(index: Any, views: int, queries: Matrix, k: int) -> tuple[Rows, Scores]:
-    """Find k passages a query in an index with `views` vectors a passage; -1 where an approximate index found fewer.
-
-    s(q, d_j) = max_i q^T d_j^i        (Eq. 11)
-
-    With several views, 2k vectors are fetched first. For the queries whose vectors belong to fewer than k passages,
-    their number is doubled, up to k times `views`, which belong to k passages at least. Of vectors that tie for the
-    last place FAISS keeps any.
-
-    *Shape:* queries (n, d) -> (n, k) each, best first.
-    """
-    if views == 1:
-        scores, rows = index.search(queries, k)
-        return by_score_then_row(rows, scores)
-    passages: Rows = np.empty((len(queries), k), dtype=np.int64)
-    scores = np.empty((len(queries), k), dtype=np.float32)
-    size = max(1, MERGE_ENTRIES // (k * views))
-    for first in range(0, len(queries), size):
-        part = slice(first, first + size)
-        _search(index, views, queries[part], passages[part], scores[part])
-    return passages, scores
-
-
-def _search(index: Any, views: int, queries: Matrix, passages: Rows, scores: Scores) -> None:
-    """Fill `passages` and `scores`. *Shape:* (n, k) each."""
-    k = passages.shape[1]
-    width, waiting = 2 * k, np.arange(len(queries))
-    while len(waiting):
-        of_vectors, rows = index.search(queries[waiting], width)
-        found, best = best_views(rows // views, of_vectors, k)  # -1 // views is -1
-        passages[waiting], scores[waiting] = found, best
-        # A last row of -1: the index has nothing more to give.
-        is_complete = (found[:, -1] >= 0) | (rows[:, -1] < 0)
-        waiting = waiting[~is_complete] if width < views * k else waiting[:0]
-        width = min(2 * width, views * k)
-
-
-def best_views(passages: Rows, scores: Scores, k: int) -> tuple[Rows, Scores]:
-    """Each query's k best passages, each once with its best score, the lower row first among equals.
-
-    *Shape:* (n, vectors) each, passages -1 where nothing was found -> (n, k) each, padded at the end with -1.
-    """
-    return unpack(np.sort(least(once(of_scores(passages, scores), np.sort), k)))
-
-
-def by_score_then_row(rows: Rows, scores: Scores) -> tuple[Rows, Scores]:
-    """Order each query's results: best first, lower row first among equals. *Shape:* (n, k) each."""
-    return unpack(np.sort(of_scores(rows, scores)))

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.distributed import tqdm
@@ -28,15 +27,10 @@ from gnn_encoder.base.matrix import (
     read_manifest,
 )
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.inputs import WINDOW, Inputs, encode_prepared, encode_rows, prefetch, prepare_rows
+from gnn_encoder.text.inputs import WINDOW, Inputs, encode_rows, encode_windows
 from gnn_encoder.text.tokens import TextTokens
 
-Transform = Callable[[int, NDArray[np.float32]], NDArray[np.float32]]
-
-
-def unchanged(first: int, embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The transform that changes nothing: embeddings are written as E_P computes them."""
-    return embeddings
+Transform = Callable[[int, Matrix], Matrix]  # of a window's embeddings, by its first row
 
 
 def passage_inputs(encoder: DualEncoder, tokens: TextTokens) -> Inputs:
@@ -71,7 +65,7 @@ def encode_corpus(
     batch_tokens: int,
     origin: Origin,
     encoded: Path | None = None,
-    transform: Transform = unchanged,
+    transform: Transform | None = None,
     views: int = 1,
 ) -> None:
     """Write the passage matrix of a corpus.
@@ -79,36 +73,30 @@ def encode_corpus(
     Args:
         inputs: what E_P reads; input i becomes row i of the matrix.
         folder: scratch folder of the matrix; windows that an interrupted run finished there are kept.
-        origin: what the matrix is made from.
-        encoded: a matrix that the same weights computed of the same inputs; it is read instead of encoding them.
-            None: there is none.
-        transform: applied to each window's embeddings before they are written, as `transform(first, embeddings)`, with
-            `first` the window's first row.
+        encoded: a matrix that the same weights computed of the same inputs, which is read instead of encoding them.
+        transform: applied to each window's embeddings before they are written; None: they are written as they are.
         views: rows of the matrix per passage.
     """
     if encoded is not None:
         transform_corpus(encoded, folder, dtype=dtype, origin=origin, transform=transform)
         return
-    rows = len(inputs)
 
     def encode(numbers: Numbers) -> Iterator[tuple[int, Matrix]]:
-        windows = (np.arange(number * WINDOW, min((number + 1) * WINDOW, rows)) for number in numbers)
-        for window, prepared in prefetch(lambda window: prepare_rows(inputs, window, batch_tokens), windows):
-            vectors, first = encode_prepared(prepared, len(window), encoder.encode_passages), int(window[0])
-            yield first // WINDOW, transform(first, vectors)
+        for number, vectors in encode_windows(inputs, encoder.encode_passages, batch_tokens, WINDOW, numbers):
+            yield number, vectors if transform is None else transform(number * WINDOW, vectors)
 
-    manifest = _manifest((rows, encoder.dimension), dtype, origin, views)
+    manifest = _manifest((len(inputs), encoder.dimension), dtype, origin, views)
     write_windows(folder, manifest, WINDOW, encode, unit="passages" if views == 1 else "views")
 
 
-def transform_corpus(source: Path, folder: Path, *, dtype: str, origin: Origin, transform: Transform) -> None:
+def transform_corpus(source: Path, folder: Path, *, dtype: str, origin: Origin, transform: Transform | None) -> None:
     """Write the transformed rows of an existing passage matrix, window by window, shared by all devices."""
     matrix = open_matrix(source)
 
     def make(numbers: Numbers) -> Iterator[tuple[int, Matrix]]:
         for number in numbers:
-            first = number * WINDOW
-            yield number, transform(first, read_block(matrix, first, WINDOW))
+            block = read_block(matrix, number * WINDOW, WINDOW)
+            yield number, block if transform is None else transform(number * WINDOW, block)
 
     write_windows(folder, _manifest(read_manifest(source).shape, dtype, origin), WINDOW, make, unit="passages")
 
@@ -122,8 +110,6 @@ def write_windows(
     unit: str,
 ) -> None:
     """Write a matrix, `window` rows at a time, shared by all devices; windows that an interrupted run wrote are kept.
-
-    Independent shards leave it to a call that is none to find it complete.
 
     Args:
         work: yields (window, its rows) for each of the window numbers that it gets. *Shape:* rows (any, d).
@@ -147,16 +133,14 @@ def _manifest(shape: tuple[int, int], dtype: str, origin: Origin, views: int = 1
     return ArrayManifest(shape=shape, dtype=dtype, views=views, fingerprint=fingerprint(dtype=dtype, **made), **made)
 
 
-def embed_queries(
-    encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows | None = None
-) -> NDArray[np.float32]:
+def embed_queries(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows | None = None) -> Matrix:
     """E_Q of some rows of a queries table; None: of all. *Shape:* rows (n,) -> (n, d)."""
     inputs = Inputs.singles(tokens, encoder.template, encoder.settings.query_length)
     chosen = np.arange(len(tokens)) if rows is None else rows
     return encode_rows(inputs, chosen, encoder.encode_queries, batch_tokens, encoder.dimension)
 
 
-def iterate_queries(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int) -> Iterator[NDArray[np.float32]]:
+def iterate_queries(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int) -> Iterator[Matrix]:
     """E_Q of a queries table, some rows at a time. *Shape:* each (any, d)."""
     with tqdm(total=len(tokens), desc="queries", unit=" queries") as bar:
         for first in range(0, len(tokens), WINDOW):
@@ -165,6 +149,6 @@ def iterate_queries(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int)
             bar.update(len(rows))
 
 
-def embed_passages(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows) -> NDArray[np.float32]:
+def embed_passages(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows) -> Matrix:
     """E_P of some passages, read alone. *Shape:* rows (n,) -> (n, d)."""
     return encode_rows(passage_inputs(encoder, tokens), rows, encoder.encode_passages, batch_tokens, encoder.dimension)

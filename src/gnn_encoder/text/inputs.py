@@ -1,7 +1,7 @@
 """Rows that a model encodes, in batches of similar length, so that little is padding; results keep the rows' order."""
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -20,7 +20,7 @@ WINDOW = 8_192  # rows that are sorted, encoded and written together; a kill los
 Prepared = list[tuple[NDArray[np.int64], Batch]]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Inputs:
     """Rows that become batches: each is a pair of texts, or a second text alone.
 
@@ -38,17 +38,15 @@ class Inputs:
     @classmethod
     def singles(cls, tokens: TextTokens, template: Template, length: int) -> Self:
         """Single texts of at most `length` tokens: row r is text r."""
-        how: Any = {"template": template, "pair_length": length, "single_length": length}
-        return cls(first=tokens, second=tokens, size=len(tokens), rows_of=lambda r: (np.full(len(r), -1), r), **how)
+        return cls(tokens, tokens, len(tokens), lambda rows: (np.full(len(rows), -1), rows), template, length, length)
 
     @classmethod
     def pairs(
         cls, first: TextTokens, first_rows: Rows, second: TextTokens, second_rows: Rows, template: Template, length: int
     ) -> Self:
         """Pairs of at most `length` tokens: row r is pair r. *Shape:* rows (n,) both."""
-        how: Any = {"template": template, "pair_length": length, "single_length": length}
         size, rows_of = len(first_rows), lambda rows: (first_rows[rows], second_rows[rows])
-        return cls(first=first, second=second, size=size, rows_of=rows_of, **how)
+        return cls(first, second, size, rows_of, template, length, length)
 
     @classmethod
     def of_table(
@@ -95,15 +93,11 @@ def prepare_rows(inputs: Inputs, rows: Rows, batch_tokens: int) -> Prepared:
 
 
 @torch.inference_mode()
-def encode_prepared(prepared: Prepared, size: int, encode: Callable[[Batch], Tensor]) -> Matrix:
-    """Run the model over prepared batches and put the vectors back into the rows' order. *Shape:* (size, d)."""
-    result: Tensor | None = None
-    for positions, batch in prepared:
-        vectors = encode(batch)
-        if result is None:
-            result = torch.empty(size, vectors.shape[1], dtype=torch.float32, device=vectors.device)
-        result[torch.from_numpy(positions).to(vectors.device)] = vectors.float()
-    assert result is not None
+def encode_prepared(prepared: Prepared, encode: Callable[[Batch], Tensor]) -> Matrix:
+    """Run the model over prepared batches and put the vectors back into the rows' order. *Shape:* (n, d)."""
+    vectors = torch.cat([encode(batch).float() for _, batch in prepared])
+    result = torch.empty_like(vectors)
+    result[torch.from_numpy(np.concatenate([rows for rows, _ in prepared])).to(vectors.device)] = vectors
     return result.cpu().numpy()
 
 
@@ -113,17 +107,29 @@ def encode_rows(
     """What `encode` makes of some rows, in their order. *Shape:* rows (n,) -> (n, columns)."""
     if len(rows) == 0:
         return np.empty((0, columns), dtype=np.float32)
-    return encode_prepared(prepare_rows(inputs, rows, batch_tokens), len(rows), encode)
+    return encode_prepared(prepare_rows(inputs, rows, batch_tokens), encode)
+
+
+def encode_windows(
+    inputs: Inputs, encode: Callable[[Batch], Tensor], batch_tokens: int, window: int, numbers: Iterable[int]
+) -> Iterator[tuple[int, Matrix]]:
+    """Yield (number, what `encode` makes of its rows) for some windows; w holds `window` rows from w * `window` on."""
+
+    def prepare(number: int) -> Prepared:
+        rows = np.arange(number * window, min(len(inputs), (number + 1) * window))
+        return prepare_rows(inputs, rows, batch_tokens)
+
+    for number, prepared in prefetch(prepare, numbers):
+        yield number, encode_prepared(prepared, encode)
 
 
 def prefetch(make: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
     """Yield (item, make(item)) of each item. A thread makes the next one meanwhile, so that the GPU need not wait."""
     with ThreadPoolExecutor(max_workers=1) as pool:
-        waiting = None
+        waiting: list[tuple[Any, Future[Any]]] = []
         for item in items:
-            following = (item, pool.submit(make, item))
-            if waiting is not None:
-                yield waiting[0], waiting[1].result()
-            waiting = following
-        if waiting is not None:
-            yield waiting[0], waiting[1].result()
+            waiting.append((item, pool.submit(make, item)))
+            if len(waiting) == 2:
+                first, made = waiting.pop(0)
+                yield first, made.result()
+        yield from ((item, made.result()) for item, made in waiting)

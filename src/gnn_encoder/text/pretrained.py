@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
 import torch
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from torch import nn
 from transformers import (
     AutoConfig,
@@ -29,8 +29,8 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file
 
-from gnn_encoder.base.errors import UserError, shorten
-from gnn_encoder.pipeline.params import Count, Encoder
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.pipeline.params import Encoder
 from gnn_encoder.text.device import attention_implementation
 
 transformers_logging.disable_progress_bar()
@@ -56,16 +56,12 @@ def resolve(model: str) -> str:
     if not model.startswith(PACKAGE):
         return model
     name, _, inner = model.removeprefix(PACKAGE).partition("/")
-    found = importlib.util.find_spec(name)
+    found, told = importlib.util.find_spec(name), f"encoder.model is {model!r}"
     if found is None or found.origin is None:
-        raise UserError(
-            f"encoder.model is {model!r}: no package {name} is installed; `pip install {name.replace('_', '-')}`"
-        )
+        raise UserError(f"{told}: no package {name} is installed; `pip install {name.replace('_', '-')}`")
     folder = Path(found.origin).parent / inner
     if not (folder / "config.json").is_file():
-        raise UserError(
-            f"encoder.model is {model!r}: {folder} holds no config.json; correct the folder after the slash"
-        )
+        raise UserError(f"{told}: {folder} holds no config.json; correct the folder after the slash")
     return str(folder)
 
 
@@ -91,23 +87,26 @@ class Source:
 def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
     """The fast tokenizer of a model, with its own truncation and padding switched off.
 
-    It cuts and pads on the right, whatever the model's files say: batches are built so from tokens on disk, and BERT's
-    kind numbers positions from the left, so that with padding there a vector would depend on what is in its batch.
+    It cuts and pads on the right, whatever the model's files say, as batches are built from tokens on disk.
     """
     with explained(source.model):
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            resolve(source.model), use_fast=True, **source.origin
-        )
+        folder, origin = resolve(source.model), source.origin
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, use_fast=True, **origin)
     if not tokenizer.is_fast or tokenizer._tokenizer is None:
         raise UserError(f"model {source.model!r}: has no fast tokenizer (tokenizer.json); convert it with transformers")
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes of a folder without files
         raise UserError(f"model {source.model!r}: has no tokenizer files; copy them from the model it was trained from")
-    tokenizer._tokenizer.no_truncation()
-    tokenizer._tokenizer.no_padding()
+    uncut(tokenizer)
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     for name in ("is_local", "local_files_only"):  # these say how it was found, which no saved copy should record
         tokenizer.init_kwargs.pop(name, None)
     return tokenizer
+
+
+def uncut(tokenizer: PreTrainedTokenizerBase) -> None:
+    """Switch off truncation and padding, which a model's files may set, and calling a tokenizer on texts does too."""
+    tokenizer._tokenizer.no_truncation()
+    tokenizer._tokenizer.no_padding()
 
 
 def load_model(
@@ -117,8 +116,7 @@ def load_model(
 
     Args:
         kind: the `AutoModel...` class; None: what encodes texts, which is the encoder alone of T5 and its like.
-        seed: decides the weights that the folder does not hold and that are drawn at random (a new head, or a pooler
-            that nothing reads).
+        seed: decides the weights that the folder does not hold, of a new head or of a pooler that nothing reads.
         options: fields of the model's configuration to set.
     """
     with explained(source.model):
@@ -129,20 +127,13 @@ def load_model(
         dropouts = {name: dropout for name, value in found if "dropout" in name and isinstance(value, int | float)}
         for name, value in (dropouts | options).items():
             setattr(config, name, value)
-        model: PreTrainedModel
+        kind = kind or _encoding(source.model, config)
+        _check_safe(folder, kind)
+        how = {"attn_implementation": attention_implementation(), "use_safetensors": True, "output_loading_info": True}
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            kind = kind or _encoding(source.model, config)
-            _check_safe(Path(folder), kind)
-            model, report = kind.from_pretrained(
-                folder,
-                config=config,
-                use_safetensors=True,
-                dtype=torch.float32,
-                attn_implementation=attention_implementation(),
-                output_loading_info=True,
-                **origin,
-            )
+            model: PreTrainedModel
+            model, report = kind.from_pretrained(folder, config=config, dtype=torch.float32, **how, **origin)
     _check_complete(source.model, model, set(report["missing_keys"]), new_head=bool(options))
     model.config.name_or_path = ""  # else a saved encoder-decoder would hold a path of this machine
     return model
@@ -160,19 +151,18 @@ def _encoding(name: str, config: PretrainedConfig) -> Any:
     return AutoModel
 
 
-def _check_safe(folder: Path, kind: Any) -> None:
+def _check_safe(folder: str, kind: Any) -> None:
     """Refuse weights in a pickle, which can hold code, and say how to convert them without running any."""
-    if any(folder.glob("pytorch_model*.bin")) and not any(folder.glob("*.safetensors")):
-        place = str(folder)
-        convert = f"M.from_pretrained({place!r}, weights_only=True).save_pretrained({place!r})"
+    if any(Path(folder).glob("pytorch_model*.bin")) and not any(Path(folder).glob("*.safetensors")):
+        convert = f"M.from_pretrained({folder!r}, weights_only=True).save_pretrained({folder!r})"
         raise UserError(
-            f"model {place!r}: its weights are a pickle (pytorch_model.bin), not safetensors; convert them once: "
+            f"model {folder!r}: its weights are a pickle (pytorch_model.bin), not safetensors; convert them once: "
             f'python -c "from transformers import {kind.__name__} as M; {convert}"'
         )
 
 
 def _check_complete(name: str, model: PreTrainedModel, missing: set[str], *, new_head: bool) -> None:
-    """Refuse missing weights, which transformers would silently draw at random, except a pooler's or a new head's."""
+    """Refuse missing weights, which transformers would draw at random, except a pooler's or a new head's."""
     base = "" if model.base_model is model else f"{model.base_model_prefix}."
     needed = sorted(key for key in missing if "pooler" not in key and (key.startswith(base) or not new_head))
     if needed:
@@ -209,43 +199,28 @@ def positions(model: PreTrainedModel) -> int | None:
 # --- what the files of a model state ----------------------------------------------------------------------------------
 
 
-class File(BaseModel):
-    """Keys of a JSON file that are read, of checked types; others are allowed, and so is null."""
-
-    model_config = ConfigDict(frozen=True, strict=True)
-
-
-class Module(File):
+class Module(BaseModel):
     """One of `modules.json`."""
 
     path: str
     type: str
 
 
-class Config(File):
-    """`config_sentence_transformers.json`."""
+class Files(BaseModel):
+    """The keys that are read of the other files, of checked types; others are allowed, and so is null."""
 
+    model_config = ConfigDict(extra="allow")
+
+    # config_sentence_transformers.json
     prompts: dict[str, str | None] | None = None
     default_prompt_name: str | None = None
     similarity_fn_name: str | None = None
     truncate_dim: int | None = None
-
-
-class Texts(File):
-    """`sentence_bert_config.json` and `tokenizer_config.json`; no limit is a number above those of int64, or 1e30."""
-
-    max_seq_length: Count | None = None
+    # sentence_bert_config.json and tokenizer_config.json, where no limit is a number above those of int64, or 1e30
+    max_seq_length: Annotated[int, Field(ge=1)] | None = None
     model_max_length: Annotated[float, Field(ge=1)] | None = None
-
-
-class Pooling(File):
-    """The Pooling's `config.json`; older ones have a switch for each kind, which are the other keys."""
-
-    model_config = ConfigDict(extra="allow")
-
-    pooling_mode: Annotated[
-        list[str] | None, BeforeValidator(lambda kind: [kind] if isinstance(kind, str) else kind)
-    ] = None
+    # 1_Pooling/config.json; older ones have a switch for each kind, which are other keys
+    pooling_mode: str | list[str] | None = None
     include_prompt: bool | None = None
 
 
@@ -291,11 +266,9 @@ class Stated:
 
 def read_stated(source: Source) -> Stated:
     """Read a model's files; what a dual-encoder cannot do is a UserError."""
-    modules = _read_file(source, list[Module], "modules.json") or []
-    config = _read_file(source, Config, "config_sentence_transformers.json") or Config()
-    texts, tokenizer = (
-        _read_file(source, Texts, f"{name}_config.json") or Texts() for name in ("sentence_bert", "tokenizer")
-    )
+    modules = _read_file(source, "modules.json", list[Module]) or []
+    names = ("config_sentence_transformers", "sentence_bert_config", "tokenizer_config")
+    config, texts, tokenizer = (_read_file(source, f"{name}.json", Files) or Files() for name in names)
     kinds = [one.type.rpartition(".")[2] for one in modules]
     if kinds != MODULES[: len(kinds)]:
         raise _refused(source, f"modules.json has {', '.join(kinds)}, where {', '.join(MODULES)} can be had")
@@ -315,31 +288,24 @@ def read_stated(source: Source) -> Stated:
     )
 
 
-def _read_file(source: Source, kind: type[T], name: str) -> T | None:
+def _read_file(source: Source, name: str, kind: type[T]) -> T | None:
     """A JSON file of a model; None if there is none."""
     missing_is_none: dict[str, Any] = {
         f"_raise_exceptions_for_{what}": False for what in ("missing_entries", "connection_errors")
     }
     with explained(source.model):
         path = cached_file(resolve(source.model), name, revision=source.revision, **missing_is_none)
-    if path is None:
-        return None
-    try:
-        return TypeAdapter(kind).validate_json(Path(path).read_bytes())
-    except ValidationError as error:
-        first = error.errors()[0]
-        at = ".".join(map(str, first["loc"])) or "the file"
-        said = f"{at} is {shorten(first['input'])}: {first['msg']}"
-        raise UserError(f"{path}: {said}; copy the file again from where the model is from") from error
+        return None if path is None else TypeAdapter(kind).validate_json(Path(path).read_bytes(), strict=True)
 
 
 def _pooling(source: Source, folder: str) -> str:
     """The pooling of a Pooling module; newer files name it, older ones have a switch for each kind."""
     name = f"{folder}/config.json"
-    config = _read_file(source, Pooling, name) or Pooling()
+    config = _read_file(source, name, Files) or Files()
     on = [key for key, value in (config.model_extra or {}).items() if key.startswith("pooling_mode_") and value]
     names = {switch: kind for kind, switch in POOLING.items()}
     kinds = config.pooling_mode or [names.get(switch, switch) for switch in on] or ["mean"]
+    kinds = [kinds] if isinstance(kinds, str) else kinds
     if len(kinds) != 1 or kinds[0] not in POOLING:
         can = f"where one of {', '.join(POOLING)} can be had"
         raise _refused(source, f"{name} pools by {' and '.join(kinds)}, {can}")
@@ -348,11 +314,8 @@ def _pooling(source: Source, folder: str) -> str:
     return kinds[0]
 
 
-def _prompt(config: Config, words: Sequence[str], others: Sequence[str]) -> str | None:
-    """The first prompt with one of these words in its name, or else the default one, if its name has none of `others`.
-
-    A name that is such a word goes before one that contains it, as `query` does before `sts_query`.
-    """
+def _prompt(config: Files, words: Sequence[str], others: Sequence[str]) -> str | None:
+    """The prompt whose name is one of these words, or has one in it, or else the default one, if not of `others`."""
     prompts, default = config.prompts or {}, config.default_prompt_name or ""
     named = [name for word in words for name in prompts if word in name.lower()]
     wanted = [*words, *named, *([] if any(word in default.lower() for word in others) else [default])]

@@ -21,6 +21,7 @@ from gnn_encoder.base.files import cached, fingerprint
 from gnn_encoder.base.matrix import Rows, release, spans, write_header
 from gnn_encoder.base.tables import PASSAGES, QUERIES, count_rows, iterate_texts
 from gnn_encoder.text.batches import Batch, padded
+from gnn_encoder.text.pretrained import uncut
 
 KEPT = 8  # tokens of one table that are kept: encoders differ in what they read of a text
 
@@ -75,8 +76,7 @@ class TextTokens:
 
     def lengths(self, rows: Rows) -> NDArray[np.int64]:
         """Tokens of each text, special ones left out. *Shape:* (n,)."""
-        found: NDArray[np.int64] = self.offsets[rows + 1] - self.offsets[rows]
-        return found
+        return np.asarray(self.offsets[rows + 1] - self.offsets[rows])
 
     def fill(self, matrix: NDArray[np.int64], rows: Rows, lengths: NDArray[np.int64], at: NDArray[np.int64]) -> None:
         """Write the first `lengths[i]` tokens of text `rows[i]` into row i of `matrix` from column `at[i]` on."""
@@ -164,7 +164,7 @@ def open_tokens(
         prefix: put before every text, and tokenised with it, since some tokenizers read a word otherwise after a space.
     """
     max_tokens = max_tokens or tokenizer.model_max_length
-    _uncut(tokenizer)
+    uncut(tokenizer)
     state = tokenizer._tokenizer.to_str()
     key = fingerprint(table, Path(__file__), tokenizer=state, max_tokens=max_tokens, prefix=prefix)
     make = partial(_tokenise, table, tokenizer, max_tokens, prefix)
@@ -181,14 +181,8 @@ def with_title(title: str, text: str, tokenizer: PreTrainedTokenizerBase) -> str
     return f"{title} {tokenizer.sep_token or ' '} {text}" if title else text
 
 
-def _uncut(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Undo what calling a tokenizer on texts leaves behind."""
-    tokenizer._tokenizer.no_truncation()
-    tokenizer._tokenizer.no_padding()
-
-
 def _ids(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> list[list[int]]:
-    _uncut(tokenizer)
+    uncut(tokenizer)
     encoded = tokenizer._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
     return [one.ids[:max_tokens] for one in encoded]
 

@@ -1,0 +1,213 @@
+"""Batches of like length, their order, and pooling; packed texts have the vectors of a padded batch."""
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from gnn_encoder.text import batches
+from gnn_encoder.text.batches import Batch, embedding, encode_by_length, length_batches, padded, pool
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.inputs import encode_prepared, prefetch, prepare_rows
+from gnn_encoder.text.pretrained import Source
+
+from ..encoders import settings
+from .families import NARROW_HEADS, TEXTS, save_family
+
+LENGTHS = np.array([3, 9, 1, 9, 4, 2])
+
+
+class Numbers:
+    """Row r is a text of LENGTHS[r] tokens, whose batch holds r itself."""
+
+    def __len__(self) -> int:
+        return len(LENGTHS)
+
+    def lengths(self, rows: np.ndarray) -> np.ndarray:
+        return LENGTHS[rows]
+
+    def batch(self, rows: np.ndarray) -> Batch:
+        ids = torch.from_numpy(rows)[:, None]
+        return Batch(ids, torch.ones_like(ids), torch.zeros_like(ids))
+
+    def release(self) -> None: ...
+
+
+def test_rows_come_back_in_order() -> None:
+    seen: list[int] = []
+
+    def encode(batch: Batch) -> torch.Tensor:
+        seen.append(len(batch.input_ids))
+        return torch.cat([batch.input_ids * 10.0, -batch.input_ids], dim=1)
+
+    rows = np.array([2, 3, 0, 1, 5, 4])
+    vectors = encode_prepared(prepare_rows(Numbers(), rows, batch_tokens=32), encode)
+    assert vectors.tolist() == [[10.0 * row, -row] for row in rows]
+    assert vectors.dtype == np.float32 and seen == [2, 4]
+
+
+def test_prefetch_keeps_the_order_and_passes_errors_on() -> None:
+    assert list(prefetch(lambda item: -item, range(4))) == [(item, -item) for item in range(4)]
+    results = prefetch(lambda item: 1 / (item - 1), range(3))
+    assert next(results) == (0, -1)
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+
+
+@pytest.mark.parametrize("budget", [1, 7, 64, 10_000])
+def test_every_position_once_and_no_batch_over_the_budget(budget: int) -> None:
+    lengths = np.random.default_rng(0).integers(0, 30, size=101).astype(np.int32)
+    found = length_batches(lengths, budget)
+    assert sorted(np.concatenate(found).tolist()) == list(range(101))
+    longest = [int(lengths[batch].max()) for batch in found]
+    assert longest == sorted(longest, reverse=True)
+    widths = [padded(max(1, length)) for length in longest]
+    assert all(len(batch) * width <= budget or len(batch) == 1 for batch, width in zip(found, widths, strict=True))
+    shapes = {(len(batch), width) for batch, width in zip(found[:-1], widths, strict=False)}
+    assert len(shapes) <= len(set(widths)), "one size a width, but for the last batch"
+
+
+def test_a_batch_ends_early_where_its_rest_is_cheaper_alone() -> None:
+    """Two rows of 24 padded tokens and five of 8: an end after the two spares 5 x 16."""
+    lengths = np.array([24, 8, 7, 6, 17, 8, 3])
+    for budget, fixed in ((1000, 79), (48, 0)):
+        assert [batch.tolist() for batch in length_batches(lengths, budget, fixed)] == [[0, 4], [1, 5, 2, 3, 6]]
+    assert len(length_batches(lengths, 1000, 80)) == 1
+    generator = np.random.default_rng(0)
+    for _ in range(50):
+        lengths, fixed = generator.integers(1, 130, size=generator.integers(1, 70)), int(generator.integers(0, 200))
+        costs = []
+        for found in (length_batches(lengths, 3072, fixed), length_batches(lengths, 3072)):
+            assert sorted(np.concatenate(found).tolist()) == list(range(len(lengths)))
+            costs.append(sum(fixed + len(batch) * padded(int(lengths[batch].max())) for batch in found))
+        assert costs[0] <= costs[1]
+
+
+@pytest.mark.parametrize(
+    ("budget", "expected"),
+    [
+        (8, [(1, 16)] * 2 + [(1, 8)] * 3),
+        (16, [(1, 16)] * 2 + [(2, 8), (1, 8)]),
+        (40, [(2, 16), (3, 8)]),
+        (1000, [(5, 16)]),
+    ],
+)
+def test_results_come_in_the_order_of_the_batch(budget: int, expected: list[tuple[int, int]]) -> None:
+    """Text i has `lengths[i]` tokens, each of which is i + 1."""
+    lengths, shapes = [2, 15, 1, 9, 3], []
+    mask = (torch.arange(16) < torch.tensor(lengths).unsqueeze(1)).long()
+    batch = Batch(mask * torch.arange(1, 6).unsqueeze(1), mask, 2 * mask)
+
+    def encode(part: Batch) -> torch.Tensor:
+        assert torch.equal(part.token_type_ids, 2 * part.attention_mask)
+        shapes.append(tuple(part.input_ids.shape))
+        return torch.stack([part.input_ids.sum(1), part.attention_mask.sum(1)], dim=1)
+
+    found = encode_by_length(encode, batch, budget)
+    assert found.tolist() == [[length * (i + 1), length] for i, length in enumerate(lengths)]
+    assert shapes == expected
+
+
+# --- pooling ----------------------------------------------------------------------------------------------------------
+
+STATES = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [100.0, float("nan")]], [[3.0, 4.0], [0.0, 0.0], [0.0, 2.0]]])
+MASK = torch.tensor([[1, 1, 0], [1, 1, 1]])
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("cls", [[1.0, 2.0], [3.0, 4.0]]),
+        ("mean", [[2.0, 3.0], [1.0, 2.0]]),
+        ("lasttoken", [[3.0, 4.0], [0.0, 2.0]]),
+        ("max", [[3.0, 4.0], [3.0, 4.0]]),
+    ],
+)
+def test_pooling_leaves_padding_out_whatever_it_holds(kind: str, expected: list[list[float]]) -> None:
+    assert pool(STATES, MASK, kind).tolist() == expected
+    assert embedding(STATES, MASK, pooling=kind, similarity="dot").tolist() == expected
+    torch.testing.assert_close(embedding(STATES, MASK, pooling=kind, similarity="cosine").norm(dim=1), torch.ones(2))
+
+
+def test_mean_of_16_bit_states_is_added_up_in_float32() -> None:
+    states = torch.full((1, 1000, 1), 1.0, dtype=torch.bfloat16)
+    states[0, 0, 0] = 257.0  # bfloat16: 256
+    assert pool(states, torch.ones(1, 1000), "mean").item() == pytest.approx((256 + 999) / 1000)
+
+
+# --- packing ----------------------------------------------------------------------------------------------------------
+
+PACKABLE = ["bert", "bert-left", "roberta", "xlm-roberta", "electra"]
+
+
+def text_by_text(
+    q: Tensor, k: Tensor, v: Tensor, ends: Tensor, ends_k: Tensor, longest: int, longest_k: int, *, scale: float | None
+) -> Tensor:
+    """What varlen_attn computes, as its documentation says it. *Shape:* (tokens, heads, d / heads)."""
+    assert torch.equal(ends, ends_k) and longest == longest_k == int(ends.diff().max())
+    assert int(ends[-1]) == len(q) and ends.dtype is torch.int32
+    parts = []
+    for first, end in itertools.pairwise(ends.tolist()):
+        scores = torch.einsum("ihd,jhd->hij", q[first:end], k[first:end]) * (scale or q.shape[-1] ** -0.5)
+        parts.append(torch.einsum("hij,jhd->ihd", scores.softmax(dim=-1), v[first:end]))
+    return torch.cat(parts)
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel on the CPU, in float32."""
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", text_by_text)
+    monkeypatch.setattr(batches, "_has_kernel", lambda model: True)
+
+
+def batch_of(encoder: DualEncoder | CrossEncoder) -> Batch:
+    return Batch.of(encoder.tokenizer, TEXTS, length=16)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "lasttoken"])
+@pytest.mark.parametrize("kind", PACKABLE)
+def test_packed_as_in_a_padded_batch(kind: str, pooling: str, kernel: None, tmp_path: Path) -> None:
+    params = settings(save_family(tmp_path, kind), pooling=pooling, query_length=16, passage_length=16)
+    plain, packed = DualEncoder.from_pretrained(params).eval(), DualEncoder.from_pretrained(params).for_inference()
+    batch = batch_of(plain)
+    expected, found = (encoder.encode_passages(batch) for encoder in (plain, packed))
+    assert packed.query.config._attn_implementation == batches.PACKED != plain.query.config._attn_implementation
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_that_packs_also_reads_padded_batches(kernel: None, tmp_path: Path) -> None:
+    """A head of its own reads the [CLS] state of a padded batch."""
+    source = Source(str(save_family(tmp_path, "roberta")))
+    plain, packed = (CrossEncoder.from_pretrained(source, settings(tmp_path)).eval() for _ in range(2))
+    packed.for_inference()
+    batch = batch_of(plain)
+    torch.testing.assert_close(packed.logits(batch), plain.logits(batch), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(packed.embed(batch), plain.embed(batch), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["t5", "mpnet", "distilbert", "modernbert", *NARROW_HEADS])
+def test_others_are_padded(kind: str, kernel: None, tmp_path: Path) -> None:
+    params = settings(save_family(tmp_path, kind), query_length=16, passage_length=16)
+    plain, same = DualEncoder.from_pretrained(params).eval(), DualEncoder.from_pretrained(params).for_inference()
+    assert same.query.config._attn_implementation != batches.PACKED
+    assert torch.equal(same.encode_queries(batch_of(same)), plain.encode_queries(batch_of(plain)))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("kind", PACKABLE)
+def test_the_kernel(kind: str, tmp_path: Path) -> None:
+    base = save_family(tmp_path, kind)
+    plain, packed = (
+        DualEncoder.from_pretrained(settings(base, query_length=16, passage_length=16, precision=precision))
+        for precision in ("fp32", "bf16")
+    )
+    packed.for_inference()
+    assert packed.query.config._attn_implementation == batches.PACKED
+    batch = batch_of(plain)
+    with torch.inference_mode():
+        expected, found = (encoder.encode_passages(batch) for encoder in (plain.eval(), packed))
+    assert torch.cosine_similarity(found, expected).min() > 0.98  # a bf16 number has two digits
