@@ -167,16 +167,12 @@ def test_columns_that_are_cut_off(model: Callable[..., Path]) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "told"),
     [
-        ("modules.json", '[{"idx": 0}]', "0.path is {'idx': 0}: Field required"),
-        ("modules.json", '{"a": 1}', "the file is {'a': 1}: Input should be a valid array"),
-        (
-            "sentence_bert_config.json",
-            '{"max_seq_length": "40"}',
-            "max_seq_length is '40': Input should be a valid int",
-        ),
-        ("config_sentence_transformers.json", '{"prompts": ["a"]}', "prompts is ['a']: Input should be "),
-        ("tokenizer_config.json", "[]", "the file is []: Input should be an object"),
-        ("1_Pooling/config.json", '{"pooling_mode": [3]}', "pooling_mode.0 is 3: Input should be a valid str"),
+        ("modules.json", '[{"idx": 0}]', "0.path Field required"),
+        ("modules.json", "[", "Invalid JSON: EOF"),
+        ("sentence_bert_config.json", '{"max_seq_length": "40"}', "max_seq_length Input should be a valid int"),
+        ("config_sentence_transformers.json", '{"prompts": ["a"]}', "prompts Input should be "),
+        ("tokenizer_config.json", "[]", "Input should be an object"),
+        ("1_Pooling/config.json", '{"pooling_mode": [3]}', "Input should be a valid str"),
     ],
 )
 def test_odd_values_in_a_file(model: Callable[..., Path], name: str, content: str, told: str) -> None:
@@ -184,12 +180,5 @@ def test_odd_values_in_a_file(model: Callable[..., Path], name: str, content: st
     (folder / name).write_text(content)
     with pytest.raises(UserError) as caught:
         DualEncoder.from_pretrained(settings(folder))
-    assert str(caught.value).startswith(f"{folder / name}: {told}") and str(caught.value).count("\n") == 0
-    assert str(caught.value).endswith("; copy the file again from where the model is from")
-
-
-def test_a_file_that_is_no_json(model: Callable[..., Path]) -> None:
-    folder = model(MEAN)
-    (folder / "modules.json").write_text("[")
-    with pytest.raises(UserError, match=r"modules\.json: the file is b'\[': Invalid JSON: EOF .*; copy the file again"):
-        DualEncoder.untouched(settings(folder))
+    assert str(caught.value).startswith(f"model {str(folder / name)!r} cannot be loaded: ")
+    assert told in str(caught.value) and "\n" not in str(caught.value)

@@ -295,6 +295,7 @@ def _read_file(source: Source, name: str, kind: type[T]) -> T | None:
     }
     with explained(source.model):
         path = cached_file(resolve(source.model), name, revision=source.revision, **missing_is_none)
+    with explained(str(path)):
         return None if path is None else TypeAdapter(kind).validate_json(Path(path).read_bytes(), strict=True)
 
 
