@@ -19,7 +19,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import registry
-from gnn_encoder.text import cross_encoder, inputs
+from gnn_encoder.text import cross_encoder
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.text.tokens import text_batch
@@ -153,15 +153,16 @@ def test_a_kill_loses_no_window(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     call_stage("rerank")
     whole = {split: project.run_file("reranked", split).read_bytes() for split in ("dev", "test")}
     shutil.rmtree(project.run_file("reranked", "dev").parent)
-    real, encoded = inputs.encode_prepared, []
+    real, encoded = cross_encoder.encode_windows, []
 
-    def killed(prepared: Any, encode: Any) -> Any:
-        encoded.append(1)
-        if len(encoded) == 7:  # 5 windows are dev's
-            raise KeyboardInterrupt
-        return real(prepared, encode)
+    def killed(*arguments: Any) -> Any:
+        for window in real(*arguments):
+            encoded.append(1)
+            if len(encoded) == 7:  # 5 windows are dev's
+                raise KeyboardInterrupt
+            yield window
 
-    monkeypatch.setattr(inputs, "encode_prepared", killed)
+    monkeypatch.setattr(cross_encoder, "encode_windows", killed)
     with pytest.raises(SystemExit, match="130"):
         call_stage("rerank")
     assert not project.run_file("reranked", "dev").exists()
