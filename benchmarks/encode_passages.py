@@ -23,7 +23,7 @@ from texts import cosines, sample_passages, write_passages
 
 from gnn_encoder.base.files import SCRATCH
 from gnn_encoder.base.matrix import Origin, open_matrix
-from gnn_encoder.exporting.onnx_graph import write_graph
+from gnn_encoder.onnx_graph import write_graph
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.text.corpus import encode_corpus, passage_inputs
 from gnn_encoder.text.device import supports_bf16

@@ -31,8 +31,8 @@ import numpy as np
 import polars as pl
 import psutil
 
+from gnn_encoder import export
 from gnn_encoder.base.errors import report_errors
-from gnn_encoder.exporting.command import export
 from gnn_encoder.pipeline import project
 
 SYSTEM = "gnn_encoder"

@@ -14,11 +14,11 @@ from gnn_encoder.base.files import fingerprint
 from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter
 from gnn_encoder.base.tables import PASSAGES, read_column, write_table
 from gnn_encoder.controls.choose import Choice, Tried, write_choice
-from gnn_encoder.growing.versions import current
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import BM25, load_params
 from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.faiss_index import PIDS, PassageIndex, TableRows, build
+from gnn_encoder.searcher import current
 
 from .project import ROOT
 
@@ -81,10 +81,4 @@ def contents(system: str) -> dict[str, str]:
     assert index.passages == len(found) == len(table)
     for row, text in enumerate(found.values()):
         np.testing.assert_array_equal(index.index.reconstruct(row * index.views), vector(text))
-    if version.rows is not None:
-        built = pl.read_parquet(project.PASSAGES)["pid"].to_list()
-        rows = np.load(version.rows).tolist()
-        assert [built[row] for row in rows if row >= 0] == [
-            pid for pid, row in zip(found, rows, strict=True) if row >= 0
-        ]
     return found

@@ -25,10 +25,10 @@ from gnn_encoder.base.errors import UserError, not_built, report_errors, without
 from gnn_encoder.base.words import is_empty, without_marks
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import HYBRID, MAIN, registry
-from gnn_encoder.searcher import Answer, Searcher
 
 if TYPE_CHECKING:
     from gnn_encoder.pipeline.params import Params
+    from gnn_encoder.searcher import Answer
 
 
 class Commands(typer.core.TyperGroup):
@@ -87,6 +87,8 @@ def search(
     """
     if query is None and not interactive:
         raise UserError("no query: put one in quotes after `search`, or read them from stdin with --interactive")
+    from gnn_encoder.searcher import Searcher
+
     searcher = Searcher.open(project.index(_system(system, hybrid)), hybrid=hybrid)
     for text in _queries(query, interactive):
         began = time.perf_counter()
@@ -320,9 +322,9 @@ def export(
       gnn-encoder export --to sentence-transformers exported/model
       gnn-encoder export --to faiss --system dual_encoder exported/faiss
     """
-    from gnn_encoder.exporting import command
+    from gnn_encoder import export as exporting
 
-    for path in command.export(system, to, folder):
+    for path in exporting.export(system, to, folder):
         typer.echo(path)
     _tell_other_data()
 
@@ -334,34 +336,13 @@ def add(
 ) -> None:
     """Add passages to a built index, without training.
 
-    A passage with the id of another one replaces it.
-
     \b
     Examples:
       gnn-encoder add passages.jsonl
     """
-    from gnn_encoder.growing import commands
+    from gnn_encoder import add as adding
 
-    typer.echo(commands.add(system, passages))
-    _tell_other_data()
-
-
-@app.command()
-def delete(
-    pids: Annotated[list[str] | None, typer.Argument(metavar="[PID]...", help="Ids of passages.")] = None,
-    file: Annotated[Path | None, typer.Option(help="More ids, one a line.")] = None,
-    system: Annotated[str, typer.Option(help="Which dense system's index they are in.")] = MAIN,
-) -> None:
-    """Delete passages from a built index.
-
-    \b
-    Examples:
-      gnn-encoder delete p17 p18
-      gnn-encoder delete --file outdated.txt --system dual_encoder
-    """
-    from gnn_encoder.growing import commands
-
-    typer.echo(commands.delete(system, pids or [], file))
+    typer.echo(adding.add(system, passages))
     _tell_other_data()
 
 
@@ -412,11 +393,12 @@ def serve(
       gnn-encoder serve --system gnn_encoder --system pair --port 8080
       gnn-encoder serve --host 0.0.0.0 --allow-host search.example.org
     """
-    from gnn_encoder.serving import command
-
+    try:
+        from gnn_encoder.serve import app
+    except ModuleNotFoundError as error:
+        raise UserError(f"{error.name} is not installed; `bash scripts/environment.sh serve` adds it") from error
     _tell_other_data()
-    hosts = allow_host or []
-    command.serve(host=host, port=port, systems=system or [], hybrid=hybrid, allowed_hosts=hosts)
+    app.serve(host=host, port=port, systems=system or [], hybrid=hybrid, allowed_hosts=allow_host or [])
 
 
 def _queries(first: str | None, interactive: bool) -> Iterator[str]:
@@ -450,7 +432,7 @@ def _warn(line: str, *, err: bool = True) -> None:
     typer.echo(typer.style(f"! {line}", fg=typer.colors.RED), err=err)
 
 
-def _print_answer(query: str, found: Answer, milliseconds: float, *, as_json: bool, timed: bool) -> None:
+def _print_answer(query: str, found: "Answer", milliseconds: float, *, as_json: bool, timed: bool) -> None:
     if as_json:
         hits = [asdict(hit) for hit in found.hits]
         answer = {"query": query, "milliseconds": round(milliseconds, 1), "truncated": found.truncated, "hits": hits}

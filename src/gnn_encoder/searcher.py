@@ -1,34 +1,60 @@
 """Searching a built system from Python, as `gnn-encoder search` does.
 
-    from gnn_encoder import Searcher
-
-    for hit in Searcher.open("data/indexes/gnn_encoder").search("Does Medicare cover hearing aids?", k=10):
-        print(hit.rank, hit.score, hit.pid, hit.text)
-
-Torch, FAISS and the rest are imported only when a system is opened.
+for hit in Searcher.open("data/indexes/gnn_encoder").search("Does Medicare cover hearing aids?", k=10):
+    print(hit.rank, hit.score, hit.pid, hit.text)
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import chdir
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
+
+import numpy as np
 
 from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import MANIFEST, read_json
+from gnn_encoder.base.matrix import Rows, Scores
+from gnn_encoder.base.tables import PASSAGES, count_rows
 from gnn_encoder.base.words import is_empty
-from gnn_encoder.growing.versions import Version, current
+from gnn_encoder.controls.hybrid import HybridIndex
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL, REGISTRY, read_registry
+from gnn_encoder.search.faiss_index import PID_TABLE, PIDS, PassageIndex, TableRows
+from gnn_encoder.text.encoder import DualEncoder
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
-    from gnn_encoder.controls.hybrid import HybridIndex
-    from gnn_encoder.search.faiss_index import PassageIndex, TableRows
-    from gnn_encoder.text.encoder import DualEncoder
+@dataclass(frozen=True)
+class Version:
+    """An index with the vectors and the passages that it is of: as built, or as `gnn-encoder add` left it."""
 
-    Found = tuple[NDArray[np.int64], NDArray[np.floating]]
+    index: Path
+    embeddings: Path
+    passages: Path
+
+    @classmethod
+    def at(cls, folder: Path) -> "Version":
+        """The version in a folder that `gnn-encoder add` has written."""
+        return cls(folder / "index", folder / "embeddings", folder / "passages.parquet")
+
+
+def versions(system: str) -> Path:
+    """Folder of what `gnn-encoder add` made of a system's index (add.py)."""
+    return project.DATA / "versions" / system
+
+
+def built_fingerprint(system: str) -> str:
+    """By which a built index is known."""
+    return str(read_json(project.index(system) / MANIFEST, dict[str, Any])["fingerprint"])
+
+
+def current(system: str) -> Version:
+    """What a search opens: the newest version of the built index, or the built index itself."""
+    if (project.index(system) / MANIFEST).is_file():
+        link = versions(system) / built_fingerprint(system)
+        if link.is_symlink():
+            return Version.at(link.parent / link.readlink())  # read now, so that all parts are of one version
+    return Version(project.index(system), project.embeddings(system), project.PASSAGES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,21 +78,18 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Searcher:
-    """A system's encoder, its index, that of BM25 beside it if both are searched, and the passages' texts.
-
-    `version` says whether that is the index that was built, or what `gnn-encoder add` and `delete` made of it.
-    """
+    """A system's encoder, its index, that of BM25 beside it if both are searched, and the passages' texts."""
 
     version: Version
-    encoder: "DualEncoder"
-    index: "PassageIndex"
-    hybrid: "HybridIndex | None"
-    pids: "TableRows"
-    passages: "TableRows"
+    encoder: DualEncoder
+    index: PassageIndex
+    hybrid: HybridIndex | None
+    pids: TableRows
+    passages: TableRows
 
     @classmethod
     def open(cls, index: str | Path, *, hybrid: bool = False) -> "Searcher":
-        """Open a built system.
+        """Open a built system, with what `gnn-encoder add` has added to it.
 
         Args:
             index: its index, `data/indexes/SYSTEM` of a project. The project may be another folder than the current
@@ -85,27 +108,22 @@ class Searcher:
 
     @classmethod
     def _open(cls, system: str, hybrid: bool) -> "Searcher":
-        from gnn_encoder.base.tables import PASSAGES
-        from gnn_encoder.search.faiss_index import PID_TABLE, PIDS, PassageIndex, TableRows
-        from gnn_encoder.text.encoder import DualEncoder
-
         dense = read_registry(REGISTRY).dense
         if system not in dense:
             raise UserError(f"{project.index(system)}: {system!r} must be one of {', '.join(dense)}")
-        found = current(system)
-        index, passages = PassageIndex.open(found.index), TableRows(found.passages, PASSAGES)
+        version = current(system)
+        index, passages = PassageIndex.open(version.index), TableRows(version.passages, PASSAGES)
         if len(passages) != index.passages:
             raise UserError(
-                f"{index.folder}: holds {index.passages} passages, {found.passages} has {len(passages)}; "
+                f"{index.folder}: holds {index.passages} passages, {version.passages} has {len(passages)}; "
                 "build the index again (`dvc repro`)"
             )
         both = None
-        if hybrid:  # only then: it loads BM25
-            from gnn_encoder.controls.hybrid import HybridIndex
-
-            both = HybridIndex.open(index, system, project.index(LEXICAL), project.RUNS / HYBRID, found.rows)
+        if hybrid:
+            built = count_rows(project.PASSAGES)
+            both = HybridIndex.open(index, system, project.index(LEXICAL), project.RUNS / HYBRID, built)
         return cls(
-            version=found,
+            version=version,
             encoder=DualEncoder.load(Path(dense[system].encoder), precision="fp32").for_inference(),
             index=index,
             hybrid=both,
@@ -133,24 +151,22 @@ class Searcher:
             raise UserError(f"k is {k}: must be 1 or more")
         if not queries:
             return []
-        vectors, is_cut = self.encoder.read_queries(queries)
-        hits = [self._hits(*found) for found in self._find(queries, vectors, min(k, self.index.passages))]
-        return [Answer(hits=found, truncated=cut) for found, cut in zip(hits, is_cut.tolist(), strict=True)]
-
-    def _find(self, queries: Sequence[str], vectors: "NDArray[np.float32]", k: int) -> "Iterator[Found]":
-        """Rows and scores of each query. *Shape:* vectors (queries, d) -> (k,) both."""
+        (vectors, is_cut), k = self.encoder.read_queries(queries), min(k, self.index.passages)
         if self.hybrid is None:
-            yield from zip(*self.index.search(vectors, k), strict=True)
-            return
-        for i, query in enumerate(queries):
-            rows, scores = self.hybrid.search(query, vectors[i : i + 1], k)
-            yield rows[0], scores[0]
+            found = list(zip(*self.index.search(vectors, k), strict=True))
+        else:
+            fused = [self.hybrid.search(query, vectors[i : i + 1], k) for i, query in enumerate(queries)]
+            found = [(rows[0], scores[0]) for rows, scores in fused]
+        return [
+            Answer(hits=self._hits(rows, scores), truncated=cut)
+            for (rows, scores), cut in zip(found, is_cut.tolist(), strict=True)
+        ]
 
-    def _hits(self, rows: "NDArray[np.int64]", scores: "NDArray[np.floating]") -> list[Hit]:
+    def _hits(self, rows: Rows, scores: Scores) -> list[Hit]:
         """The passages of one query's result. *Shape:* (k,) both; row -1 where nothing was found."""
         found = rows >= 0
         pids, texts = self.pids.take(rows[found]), self.passages.take(rows[found])
         if [row["pid"] for row in pids] != [row["pid"] for row in texts]:
             raise UserError(f"{self.index.folder}: made of other passages than now; build it again (`dvc repro`)")
-        hits = zip(scores[found].tolist(), texts, strict=True)
+        hits = zip(np.asarray(scores)[found].tolist(), texts, strict=True)
         return [Hit(rank=rank, score=score, **text) for rank, (score, text) in enumerate(hits, 1)]

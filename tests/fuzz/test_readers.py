@@ -22,6 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gnn_encoder.add import _read
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.runs import read_run, read_scored_run
 from gnn_encoder.data.packages import open_insuranceqa
@@ -30,7 +31,6 @@ from gnn_encoder.data.queries import read_generated, read_texts, write_generated
 from gnn_encoder.data.reading import QRELS_HEADER, Source, read_judged
 from gnn_encoder.estimator.command import read as read_vectors
 from gnn_encoder.evaluation.runs_and_qrels import by_qrels, judge_runs
-from gnn_encoder.growing.reading import read_pids, write_passages
 from gnn_encoder.pipeline import experiment
 from gnn_encoder.pipeline.params import Data, load_params
 from gnn_encoder.text.encoder import DualEncoder
@@ -144,13 +144,12 @@ def test_runs(content: bytes, qrels: bytes) -> None:
             assert isinstance(found, UserError) or len(found) == len(plain_lines(content))
 
 
-@given(content=mangled(CORPUS), pids=mangled(b"p1\np2\n\np3\n"))
-def test_what_is_added_and_deleted(content: bytes, pids: bytes) -> None:
+@given(content=mangled(CORPUS))
+def test_what_is_added(content: bytes) -> None:
     with TemporaryDirectory() as place, chdir(place):
-        write(Path(), {"more.jsonl": content, "pids": pids})
-        done = told(lambda: write_passages(Path("more.jsonl"), Path("out.parquet")))
-        assert isinstance(done, UserError) or len(pl.read_parquet("out.parquet")) == len(plain_lines(content))
-        told(lambda: read_pids([], Path("pids")))
+        write(Path(), {"more.jsonl": content, "before": parquet(pid=pa.array(["other"]))})
+        found = told(lambda: _read(Path("more.jsonl"), Path("before")))
+        assert isinstance(found, UserError) or len(found) == len(plain_lines(content))
 
 
 @given(content=mangled(GIVEN))

@@ -13,7 +13,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 
-from gnn_encoder.serving.app import create_app
+from gnn_encoder.serve.app import create_app
 
 from ..conftest import LONG
 

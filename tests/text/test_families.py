@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.exporting.onnx_graph import run_graph
-from gnn_encoder.exporting.query_encoder import MODEL, export_onnx, export_sentence_transformer
+from gnn_encoder.export import MODEL, export_onnx, export_sentence_transformer
+from gnn_encoder.onnx_graph import run_graph
 from gnn_encoder.pipeline import project
 from gnn_encoder.text.batches import Batch
 from gnn_encoder.text.corpus import embed_passages, passage_inputs

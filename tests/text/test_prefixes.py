@@ -3,15 +3,13 @@
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
-from gnn_encoder.exporting.query_encoder import export_sentence_transformer, read_settings, write_tokenizer
-from gnn_encoder.growing.encoding import embed_new
+from gnn_encoder.export import export_sentence_transformer, read_settings, write_tokenizer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.text.corpus import embed_passages, embed_queries
@@ -76,11 +74,6 @@ def expected_passages(plain: DualEncoder, folder: Path) -> NDArray[np.float32]:
 @pytest.fixture
 def patched(passages_table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(project, "PASSAGES", passages_table)
-
-
-def test_passages_that_came_later(plain: DualEncoder, folder: Path, tmp_path: Path, patched: None) -> None:
-    later = embed_new(load(folder), pl.DataFrame({"title": TITLES, "text": TEXTS}), 512)
-    np.testing.assert_allclose(later, expected_passages(plain, tmp_path), atol=2e-5)
 
 
 def test_a_cross_encoder_reads_none(tiny_model: Path, queries_table: Path, patched: None) -> None:

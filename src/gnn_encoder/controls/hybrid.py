@@ -4,8 +4,7 @@ What the log says is added to the dense scores (`logged_neighbours`). This ranki
 sum of standardised scores.
 """
 
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -68,8 +67,8 @@ class HybridIndex:
         lexical: None: BM25 has no part in the fusion.
         log: None: the log has none.
         depth: passages per query that each of them contributes.
-        dense_rows: the dense row of each passage that BM25 and the log know, -1 of those that were deleted since they
-            were built. Passages that were added since have no part from these two. *Shape:* (passages of BM25,).
+
+    BM25 and the log know the passages of the build, which are the first of the dense index.
     """
 
     dense: PassageIndex
@@ -77,10 +76,9 @@ class HybridIndex:
     log: LabelledQueries | None
     choice: Choice
     depth: int
-    dense_rows: Rows
 
     @classmethod
-    def open(cls, dense: PassageIndex, system: str, lexical: Path, folder: Path, rows: Path | None = None) -> Self:
+    def open(cls, dense: PassageIndex, system: str, lexical: Path, folder: Path, built: int | None = None) -> Self:
         """Open what is asked beside the dense index, with the fusion that was chosen.
 
         Args:
@@ -89,17 +87,13 @@ class HybridIndex:
                 is left out.
             lexical: folder of BM25's index.
             folder: the runs of the system `hybrid`, with its choice.
-            rows: an array of the row of each of its passages in BM25's index, -1 where that has none; None: the same.
+            built: how many of the dense index's passages are of the build; None: all.
         """
-        bm25, choice = BM25Index.open(lexical), read_choice(folder)
-        of_lexical = np.arange(dense.passages) if rows is None else np.load(rows)
-        if (bm25.passages != dense.passages) if rows is None else (bm25.passages <= of_lexical.max()):
+        bm25, choice, built = BM25Index.open(lexical), read_choice(folder), built or dense.passages
+        if bm25.passages != built:
             raise UserError(
-                f"{lexical}: holds {bm25.passages} passages, {dense.folder} has {dense.passages}; "
-                "make it again (`dvc repro`)"
+                f"{lexical}: holds {bm25.passages} passages, {dense.folder} has {built}; make it again (`dvc repro`)"
             )
-        dense_rows = np.full(bm25.passages, -1)
-        dense_rows[of_lexical[of_lexical >= 0]] = np.flatnonzero(of_lexical >= 0)
         asks = "log_weight" in choice.facts and choice.facts["dense"] == system
         return cls(
             dense=dense,
@@ -107,12 +101,7 @@ class HybridIndex:
             log=LabelledQueries.open(folder / LABELLED) if asks else None,
             choice=choice,
             depth=int(choice.facts["depth"]),
-            dense_rows=dense_rows,
         )
-
-    @cached_property
-    def _deleted(self) -> int:
-        return int((self.dense_rows < 0).sum())
 
     def search(self, text: str, query: Matrix, k: int) -> Ranking:
         """The best passages of one query. *Shape:* query (1, d) -> (1, at most k) both."""
@@ -126,7 +115,7 @@ class HybridIndex:
             found = self._asked(self.log, query, found, depth)
         if self.lexical is None:
             return found[0][:, :k], found[1][:, :k]
-        passages, scores = fused(found, self._lexical(self.lexical, text, depth))
+        passages, scores = fused(found, self.lexical.search([text], depth))
         return top(passages, scores(self.choice.setting), k)
 
     def _asked(self, log: LabelledQueries, query: Matrix, found: Ranking, depth: int) -> Ranking:
@@ -134,14 +123,5 @@ class HybridIndex:
         facts = self.choice.facts
         setting = {name.removeprefix("log_"): value for name, value in facts.items() if name.startswith("log_")}
         given = log.look_up(query, int(setting["neighbours"]))
-        there = replace(given, passages=np.where(given.passages < 0, -1, self.dense_rows[given.passages]))
-        passages, scores = with_log(found, there, float(setting["unit"]))
+        passages, scores = with_log(found, given, float(setting["unit"]))
         return top(passages, scores(setting), depth)
-
-    def _lexical(self, lexical: BM25Index, text: str, depth: int) -> Ranking:
-        """BM25's best passages that are still there, as dense rows, padded with -1. *Shape:* (1, depth) both."""
-        rows, scores = lexical.search([text], depth + self._deleted)
-        rows = np.where(rows < 0, -1, self.dense_rows[rows])
-        order = np.argsort(rows < 0, axis=1, kind="stable")[:, :depth]
-        rows, scores = np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
-        return rows, np.where(rows < 0, np.float32(0), scores)

@@ -31,7 +31,7 @@ class CorpusGNN:
         queries: NDArray[np.float32],
         interactive: NDArray[np.float32] | None = None,
     ) -> None:
-        self._gnn, self._near = gnn.eval(), near
+        self._gnn, self.near = gnn.eval(), near
         self._queries = torch.from_numpy(queries).to(near.device)
         with torch.no_grad():
             self._interactive = (
@@ -48,17 +48,17 @@ class CorpusGNN:
     @property
     def retrieved(self) -> Rows:
         """Passages that some query retrieved, ascending. All other passages attend to themselves alone."""
-        return np.flatnonzero(np.diff(self._near.graph.indptr))
+        return np.flatnonzero(np.diff(self.near.graph.indptr))
 
     def __call__(self, first: int, embeddings: NDArray[Any]) -> NDArray[np.float32]:
         """h'_p of the passages from row `first` on. *Shape:* (b, d) -> (b, d)."""
-        return self.inform(self._near.around(np.arange(first, first + len(embeddings))), embeddings)
+        return self.inform(self.near.around(np.arange(first, first + len(embeddings))), embeddings)
 
     @torch.no_grad()
     def inform(self, subgraph: Subgraph, embeddings: NDArray[Any]) -> NDArray[np.float32]:
         """h'_p of a subgraph's passages. *Shape:* (b, d) -> (b, d)."""
-        informed = self._near.interactive_passages(self._gnn, subgraph, *self._nodes(subgraph, embeddings))
-        self._near.release()
+        informed = self.near.interactive_passages(self._gnn, subgraph, *self._nodes(subgraph, embeddings))
+        self.near.release()
         return informed.cpu().numpy()
 
     @torch.no_grad()
@@ -67,8 +67,8 @@ class CorpusGNN:
 
         *Shape:* passages (b,), embeddings (b, d).
         """
-        subgraph = self._near.around(passages)
-        heads, gates = self._near.explain(self._gnn, subgraph, *self._nodes(subgraph, embeddings))
+        subgraph = self.near.around(passages)
+        heads, gates = self.near.explain(self._gnn, subgraph, *self._nodes(subgraph, embeddings))
         attention, gate = heads.mean(dim=1).cpu().numpy(), gates.cpu().numpy()
         itself = np.full(len(passages), -1)
         query = np.concatenate([subgraph.queries[subgraph.edge_query], itself])
@@ -82,6 +82,6 @@ class CorpusGNN:
 
     def _nodes(self, subgraph: Subgraph, embeddings: NDArray[Any]) -> tuple[Tensor, Tensor, Tensor]:
         """h_p, h'_q and h_q of a subgraph. *Shape:* (b, d) -> (b, d), (u, d), (u, d)."""
-        queries = torch.from_numpy(subgraph.queries).to(self._near.device)
-        h_p = torch.from_numpy(embeddings).to(self._near.device)
+        queries = torch.from_numpy(subgraph.queries).to(self.near.device)
+        h_p = torch.from_numpy(embeddings).to(self.near.device)
         return h_p, self._interactive[queries], self._queries[queries]

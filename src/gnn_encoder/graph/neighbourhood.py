@@ -36,6 +36,8 @@ class Subgraph:
         default_factory=NOBODY.copy
     )  # (L,) place in `queries` of each query that is labelled with one of the passages
     label_passage: Rows = field(default_factory=NOBODY.copy)  # (L,) place in `passages` of that passage, ascending
+    # M_ce's features of the edges and of the passages' self-loops; None: those of the graph. (E, d_e), (b, d_e)
+    features: tuple[NDArray[Any], NDArray[Any]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,12 +183,14 @@ class Neighbourhood:
 
     def _edges(self, subgraph: Subgraph) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         """Query and passage of each edge, features of the edges and of the passages' self-loops."""
-        features = self.features
+        found, built = subgraph.features, self.features
+        if found is None and built is not None:
+            found = built.of_edges(subgraph.edges), built.of_passage_loops(subgraph.passages)
         return (
             torch.from_numpy(subgraph.edge_query).to(self.device),
             torch.from_numpy(subgraph.edge_passage).to(self.device),
-            None if features is None else self._tensor(features.of_edges(subgraph.edges)),
-            None if features is None else self._tensor(features.of_passage_loops(subgraph.passages)),
+            None if found is None else self._tensor(found[0]),
+            None if found is None else self._tensor(found[1]),
         )
 
     def _types(self, subgraph: Subgraph) -> Tensor | None:

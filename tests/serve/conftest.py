@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 
 from ..project import ROOT
@@ -47,11 +46,6 @@ class Server:
         found: list[dict[str, Any]] = self.get("/search", **values).json()["hits"]
         return found
 
-    def explaining(self) -> list[int]:
-        """The processes that explain."""
-        alive = [one for one in psutil.Process(self.process.pid).children() if one.status() != psutil.STATUS_ZOMBIE]
-        return [one.pid for one in alive if "spawn_main" in " ".join(one.cmdline())]
-
 
 def until(holds: Callable[[], Any], seconds: float = 60) -> None:
     end = time.monotonic() + seconds
@@ -61,19 +55,18 @@ def until(holds: Callable[[], Any], seconds: float = 60) -> None:
 
 
 @contextmanager
-def serving(root: Path, log: Path, *systems: str) -> Iterator[Server]:
+def serving(root: Path, log: Path) -> Iterator[Server]:
     """A server on a free port, that looks for new indexes ten times a second."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     code = (
-        "import sys; from gnn_encoder.serving import app, command; make = app.create_app\n"
-        "app.create_app = lambda *given, **options: make(*given, poll=0.1, **options)\n"
-        "command.serve(host='127.0.0.1', port=int(sys.argv[1]), systems=sys.argv[2:], hybrid=False, allowed_hosts=[])"
+        "import sys; from gnn_encoder.serve import app; app.LOOK = 0.1\n"
+        "app.serve(host='127.0.0.1', port=int(sys.argv[1]), systems=[], hybrid=False, allowed_hosts=[])"
     )
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     with log.open("w") as file:
-        command = [sys.executable, "-c", code, str(port), *systems]
+        command = [sys.executable, "-c", code, str(port)]
         process = subprocess.Popen(command, cwd=root, stdout=file, stderr=file, env=environment, text=True)
         server = Server(process, f"http://127.0.0.1:{port}", log)
 

@@ -1,9 +1,5 @@
-"""What the GNN did to one passage: which queries it listened to, how far its gate opened, how far it moved.
+"""What the GNN did to one passage: which queries it listened to, how far its gate opened, how far it moved."""
 
-It needs torch, and so the server has it computed by a process of its own (explainer.py).
-"""
-
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,11 +10,11 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import count_rows, read_column
-from gnn_encoder.growing.versions import current
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
 from gnn_encoder.pipeline.opening import open_passages
 from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.searcher import current
 from gnn_encoder.text.corpus import embed_passages
 
 SHOWN = 50  # queries of a passage that are told, those with the most attention
@@ -30,7 +26,7 @@ class GraphExplainer:
     def __init__(self, system: str) -> None:
         params = load_params()
         source, model = GraphArtifacts(name=system), project.gnn(system)
-        self._system = system
+        self._system, self._built = system, count_rows(project.PASSAGES)
         self._encoder, encoded = graph_encoder(source, model, params)
         self._inform = open_informer(source, model, self._encoder, params)
         self._training, self._table = count_rows(project.queries("train")), source.queries
@@ -63,15 +59,13 @@ class GraphExplainer:
 
     def _row(self, pid: str) -> int:
         """The passage's row in the build."""
-        version = current(self._system)
-        table = pl.scan_parquet(version.passages).select("pid").with_row_index("row")
+        table = pl.scan_parquet(current(self._system).passages).select("pid").with_row_index("row")
         found = table.filter(pl.col("pid") == pid).collect(engine="streaming")["row"]
         if not len(found):
             raise UserError(f"no passage has the id {pid!r}")
-        row = int(found[0] if version.rows is None else np.load(version.rows, mmap_mode="r")[found[0]])
-        if row < 0:
+        if found[0] >= self._built:
             raise UserError(f"passage {pid!r} was added after the build: the graph knows it after the next `dvc repro`")
-        return row
+        return int(found[0])
 
     def _kind(self, node: int) -> str:
         return "training" if node < self._training else "unlabelled"
@@ -81,6 +75,3 @@ class GraphExplainer:
         if self._before is not None:
             return np.array(self._before[row : row + 1], dtype=np.float32)
         return embed_passages(self._encoder, open_passages(self._encoder), self._batch_tokens, np.array([row]))
-
-
-open_explainer = cache(GraphExplainer)  # a graph stays open

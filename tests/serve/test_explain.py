@@ -1,16 +1,10 @@
-"""What is told of a passage equals what the GNN computes; and what happens when the process dies or hangs."""
+"""What is told of a passage equals what the GNN computes."""
 
-import asyncio
-import multiprocessing
-import os
-import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from fastapi import HTTPException
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import open_matrix
@@ -18,9 +12,7 @@ from gnn_encoder.base.tables import read_column
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.serving import explainer, explaining
-from gnn_encoder.serving.explainer import Explainer
-from gnn_encoder.serving.explaining import GraphExplainer
+from gnn_encoder.serve.explain import GraphExplainer
 
 from .conftest import Server
 
@@ -58,7 +50,7 @@ def test_an_explanation_is_what_the_network_computes(root: Path, monkeypatch: py
     qids = read_column(source.queries, "qid").to_pylist()
     known = [qids[query] in qrels["qid"].to_list() for query in expected["query"]]
     assert [one["labelled"] for one in found["queries"]] == known and any(known)
-    monkeypatch.setattr(explaining, "SHOWN", 2)
+    monkeypatch.setattr("gnn_encoder.serve.explain.SHOWN", 2)
     assert explains.explain(pid) == {**found, "queries": found["queries"][:2]}
 
 
@@ -69,74 +61,6 @@ def test_a_passage_without_queries_attends_to_itself(root: Path) -> None:
     assert (found["queries"], found["n_queries"], found["attention_to_itself"]) == ([], 0, 1)
     with pytest.raises(UserError, match="no passage has the id 'other'"):
         GraphExplainer("gnn_encoder").explain("other")
-
-
-def kill() -> None:
-    """End the process that explains."""
-    for process in multiprocessing.active_children():
-        process.kill()
-        process.join()
-
-
-def test_a_process_that_died_or_takes_too_long_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def status(one: Explainer) -> int:
-        with pytest.raises(HTTPException) as error:
-            await one.explain("gnn_encoder", "a")
-        return error.value.status_code
-
-    async def main() -> None:
-        one = Explainer(os.path.join)
-        assert await one.explain("gnn_encoder", "a") == "gnn_encoder/a"
-        kill()
-        assert await status(one) == 503 and await one.explain("gnn_encoder", "b") == "gnn_encoder/b"
-        with monkeypatch.context() as patch:
-            patch.setattr(explainer, "SECONDS", 0)
-            assert await status(one) == 503
-        assert await one.explain("gnn_encoder", "c") == "gnn_encoder/c"
-        (process,) = (one for one in multiprocessing.active_children() if one.is_alive())
-        one.close()
-        process.join(10)
-        assert not process.is_alive()
-
-    asyncio.run(main())
-
-
-def hang(system: str, pid: str) -> None:
-    """Never answers."""
-    time.sleep(3600)
-
-
-def test_a_process_that_hangs_is_ended_after_it_was_retired_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explainer, "SECONDS", 1)
-
-    async def main() -> None:
-        one = Explainer(hang)
-        asked = asyncio.create_task(one.explain("gnn_encoder", "a"))
-        while not multiprocessing.active_children():
-            await asyncio.sleep(0.01)
-        one.retire()
-        processes = multiprocessing.active_children()
-        with pytest.raises(HTTPException, match="503"):
-            await asked
-        for process in processes:
-            process.join(10)
-        assert not any(process.is_alive() for process in processes)
-
-    asyncio.run(main())
-
-
-def test_few_questions_may_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explainer, "WAITING", 2)
-
-    async def main() -> list[Any]:
-        one = Explainer(os.path.join)
-        try:
-            return await asyncio.gather(*(one.explain("s", pid) for pid in "abc"), return_exceptions=True)
-        finally:
-            one.close()
-
-    *told, refused = asyncio.run(main())
-    assert told == ["s/a", "s/b"] and refused.status_code == 503
 
 
 def test_explanations_over_http(server: Server) -> None:

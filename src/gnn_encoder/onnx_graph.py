@@ -33,7 +33,7 @@ class QueryEmbedding(nn.Module):
         return self.encoder.encode_queries(Batch(fields[0], fields[1], types))
 
 
-def export(model: Path, graph: Path) -> None:
+def write_checked(model: Path, graph: Path) -> None:
     """Write the graph of a saved dual-encoder, after checking that it computes what the model does."""
     encoder = DualEncoder.load(model, precision="fp32").for_inference().cpu()
     try:

@@ -1,13 +1,10 @@
 """Every endpoint and every bound, in one process."""
 
-import asyncio
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
@@ -16,9 +13,7 @@ from gnn_encoder import Searcher
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import read_column
 from gnn_encoder.pipeline import project
-from gnn_encoder.serving import systems
-from gnn_encoder.serving.app import create_app
-from gnn_encoder.text.encoder import DualEncoder, EmbeddedQueries
+from gnn_encoder.serve.app import create_app
 
 from .conftest import QUERY
 
@@ -103,7 +98,7 @@ def test_what_is_not_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> N
     assert answer.status_code == 409 and answer.json()["detail"].startswith("M_de has no graph")
     assert (app.get("/nothing").status_code, app.put("/search").status_code) == (404, 405)
     assert app.get("/docs").status_code == 404  # its scripts would come from elsewhere
-    monkeypatch.setattr(DualEncoder, "read_queries", lambda self, texts: 1 / 0)
+    monkeypatch.setattr(Searcher, "answer", lambda self, queries, k: 1 / 0)
     failed = app.get("/search?query=x")
     assert failed.status_code == 500 and "division" not in failed.text
 
@@ -121,12 +116,9 @@ def test_metrics_and_health(client: Client) -> None:
     assert all("made-up" not in route for route, _ in counts)
 
 
-@pytest.mark.parametrize("path", ["/", "/page.js", "/healthz", "/metrics", "/systems", "/search?query=x", "/nothing"])
-def test_head_is_answered_as_get_and_headers_are_safe(client: Client, path: str) -> None:
-    app = client()
-    found = app.get(path)
-    assert app.head(path).status_code == found.status_code
-    headers = found.headers
+@pytest.mark.parametrize("path", ["/", "/page.js", "/healthz", "/metrics", "/search?query=x", "/search", "/nothing"])
+def test_headers_are_safe(client: Client, path: str) -> None:
+    headers = client("dual_encoder").get(path).headers
     assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'")
     assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
 
@@ -139,31 +131,3 @@ def test_only_known_hosts_may_call(built: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.chdir(built)
     response = TestClient(create_app(["dual_encoder"])).get("/systems", headers={"host": host})
     assert response.status_code == status
-
-
-def test_a_full_queue_is_told_with_a_time(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(built)
-    monkeypatch.setattr(systems, "WAITING", 1)
-    app = create_app(["dual_encoder"], hosts=["*"])
-    begun, go, embed = threading.Event(), threading.Event(), DualEncoder.read_queries
-
-    def held(self: DualEncoder, texts: list[str]) -> EmbeddedQueries:
-        begun.set()
-        assert go.wait(20)
-        return embed(self, texts)
-
-    monkeypatch.setattr(DualEncoder, "read_queries", held)
-
-    async def main() -> None:
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://test", timeout=30) as client:
-            first = asyncio.create_task(client.get("/search?query=a"))
-            await asyncio.to_thread(begun.wait, 20)
-            others = [asyncio.create_task(client.get(f"/search?query={name}")) for name in "bc"]
-            (refused,), _ = await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
-            assert refused.result().status_code == 503 and refused.result().headers["retry-after"] == "1"
-            go.set()
-            statuses = [(await task).status_code for task in (first, *others)]
-            assert sorted(statuses) == [200, 200, 503]
-
-    asyncio.run(main())

@@ -1,0 +1,168 @@
+"""`gnn-encoder add`: new passages in a built index, encoded by what was trained.
+
+    data/versions/SYSTEM/1200/         a version of 1,200 passages, whole; new ones are rows behind the others
+    data/versions/SYSTEM/FINGERPRINT   a link to the version that is searched, named after the index that was built
+
+The link is replaced when a version is whole: a kill leaves the former one, and the next command removes the rest.
+"""
+
+import fcntl
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import fingerprint, replacing
+from gnn_encoder.base.matrix import ArrayWriter, Matrix, Rows, array_blocks, open_matrix, read_manifest
+from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, write_table
+from gnn_encoder.data.formats import read_corpus
+from gnn_encoder.data.reading import unique
+from gnn_encoder.graph.linking import Reach, link, nearest
+from gnn_encoder.graph.neighbourhood import Subgraph
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
+from gnn_encoder.pipeline.opening import embed_rows, load_encoder, open_queries
+from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.project import registry
+from gnn_encoder.search.faiss_index import PassageIndex, build, check_ids
+from gnn_encoder.searcher import Version, built_fingerprint, current, versions
+from gnn_encoder.text.corpus import embed_passages
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.encoder import DualEncoder, TextModel
+from gnn_encoder.text.inputs import Inputs, encode_rows
+from gnn_encoder.text.tokens import TextTokens, open_tokens
+
+Encode = Callable[[Rows], Matrix]  # rows of a table of passages -> their vectors. *Shape:* (b,) -> (b, d)
+AT_A_TIME = 256  # passages that are encoded together: memory grows with them and with the graph's queries
+
+
+def add(system: str, path: Path) -> str:
+    """Add the passages of a file like BEIR's corpus.jsonl to a dense system's index, and say how many it has now."""
+    if system not in registry().of_kind("plain", "graph"):
+        cure = "put the passages into the data, and build again"
+        raise UserError(f"--system is {system!r}: its vectors are not made of a passage's text alone; {cure}")
+    home, link = versions(system), versions(system) / built_fingerprint(system)
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # until this process ends in whatever way
+        before = current(system)
+        check_ids(before.index, before.passages)
+        for left in {*home.iterdir()} - {home / "lock", link, before.index.parent}:
+            left.unlink() if left.is_symlink() or left.is_file() else shutil.rmtree(left)
+        new = _read(path, before.passages)
+        total = count_rows(before.passages) + len(new)
+        with replacing(home / str(total)) as folder:
+            _write(system, before, folder, new)
+        (home / "next").symlink_to(str(total))
+        (home / "next").replace(link)
+    return f"added {len(new):,} passages; {system} now has {total:,}, and other systems are as they were"
+
+
+def _read(path: Path, before: Path) -> pl.DataFrame:
+    """The passages of a file, of which the table `before` has none: columns pid, title, text."""
+    rows = []
+    for place, row in unique(lambda: read_corpus(path), "_id"):
+        if (passage := row.with_text()) is None:
+            raise UserError(f"{place}, text: there is none, nor a title; give it one or remove the row")
+        rows.append(passage)
+    if not rows:
+        raise UserError(f"{path}: is empty; write one passage a line")
+    new = pl.DataFrame(rows, pl.Schema(PASSAGES), orient="row")
+    known = pl.scan_parquet(before).filter(pl.col("pid").is_in(new["pid"].implode())).select("pid").collect()["pid"]
+    if len(known):
+        cure = "remove such lines; to change a passage, change the data and build again"
+        raise UserError(f"{path}: {known[0]!r} is in the index already, one of {len(known):,}; {cure}")
+    return new
+
+
+def _write(system: str, before: Version, folder: Path, new: pl.DataFrame) -> None:
+    """Write a version: what there was before, and behind it the new passages."""
+    params, version, added = load_params(), Version.at(folder), folder / "added" / "passages.parquet"
+    write_table(added, PASSAGES, [new.to_arrow()])
+    parts = (part for path in (before.passages, added) for part in open_table(path, PASSAGES).iter_batches())
+    write_table(version.passages, PASSAGES, parts, PICKED)
+    old, encode = read_manifest(before.embeddings), _open_encoder(system, added, params)
+    n, d = old.shape
+    with ArrayWriter(version.embeddings, (n + len(new), d), old.dtype) as writer:
+        for first, block in array_blocks(open_matrix(before.embeddings)):
+            writer.write(first, block)
+        for first in range(0, len(new), AT_A_TIME):
+            writer.write(n + first, encode(np.arange(first, min(first + AT_A_TIME, len(new)))))
+        mark = fingerprint(version.passages, before=old.fingerprint)
+        writer.finish(replace(old, shape=(n + len(new), d), input_fingerprint=mark, fingerprint=mark, content=""))
+    factory = PassageIndex.open(before.index).factory
+    build(version.embeddings, version.index, factory=factory, pids=version.passages, system=system, seed=params.seed)
+    shutil.rmtree(added.parent)
+
+
+def _open_encoder(system: str, table: Path, params: Params) -> Encode:
+    """What encodes the passages of a table as the system's own were encoded."""
+    if system in registry().of_kind("graph"):
+        return _open_informer(system, table, params)
+    _check_model(system, DualEncoder.passage_fingerprint(project.encoder(system)))
+    return _alone(load_encoder(project.encoder(system), params.encoder), table, params)
+
+
+def _tokens(table: Path, model: TextModel) -> TextTokens:
+    """Tokens of new passages, which lie beside them."""
+    return open_tokens(table, model.tokenizer, table.parent, prefix=model.prefix_of(table))
+
+
+def _alone(encoder: DualEncoder, table: Path, params: Params) -> Encode:
+    tokens = _tokens(table, encoder)
+    return lambda rows: embed_passages(encoder, tokens, params.encoder.batch_tokens, rows)
+
+
+def _check_model(system: str, model: str) -> None:
+    matrix = project.embeddings(system)
+    if read_manifest(matrix).model_fingerprint != model:
+        raise UserError(f"{matrix}: another model than the present one made it; make it again (`dvc repro`)")
+
+
+def _open_informer(system: str, table: Path, params: Params) -> Encode:
+    """What gives new passages their h'_p (Eq. 8-10).
+
+    They get edges to the queries of the graph whose k passages they would enter by M_de's score. The queries' own h'_q
+    (Eq. 6, 7) stay those of the build.
+    """
+    source, folder = GraphArtifacts(name=system), project.gnn(system)
+    _check_model(system, fingerprint(folder))
+    _check_model(source.base, DualEncoder.passage_fingerprint(project.encoder(source.base)))
+    joint, base = graph_encoder(source, folder, params)[0], project.encoder(source.base)
+    m_de, dtype = load_encoder(base, params.encoder), read_manifest(project.embeddings(source.base)).dtype
+    links, embeds, inform = (
+        _alone(m_de, table, params),
+        _alone(joint, table, params),
+        open_informer(source, folder, joint, params),
+    )
+    asked, reach = embed_rows(m_de, source.queries, params.encoder), Reach.of(inform.near.graph, inform.near.labelled)
+    m_ce = _open_m_ce(source, table, params) if inform.near.features else None
+
+    def encode(rows: Rows) -> Matrix:
+        edges = link(asked, reach, links(rows).astype(dtype).astype(np.float32))  # as the build stores E_P of M_de
+        edges = nearest(edges, params.mgt.max_neighbours)
+        query, passage = (edges[name].to_numpy(writable=True) for name in ("query", "passage"))
+        queries, place = np.unique(query, return_inverse=True)
+        features = (m_ce(0, query, rows[passage]), m_ce(1, rows, rows)) if m_ce else None
+        unbuilt = np.full(len(rows), -1), queries, np.full(len(edges), -1)
+        return inform.inform(Subgraph(*unbuilt, place, passage, features=features), embeds(rows))
+
+    return encode
+
+
+def _open_m_ce(source: GraphArtifacts, table: Path, params: Params) -> Callable[[int, Rows, Rows], Matrix]:
+    """M_ce's features of edges from a query (kind 0) or a passage (1) to a passage. *Shape:* (n,) both -> (n, d_e)."""
+    model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
+    texts = open_queries(source.queries, model), _tokens(table, model)
+    length, batch_tokens = params.train_cross_encoder.max_length, params.encoder.batch_tokens
+
+    def embed(kind: int, first: Rows, second: Rows) -> Matrix:
+        pairs = Inputs.pairs(texts[kind], first, texts[1], second, model.template, length)
+        found = encode_rows(pairs, np.arange(len(first)), model.embed, batch_tokens, model.dimension)
+        return found.astype(np.float16).astype(np.float32)  # as the build stores them
+
+    return embed

@@ -1,0 +1,253 @@
+"""`gnn-encoder export`: trained systems and their data in other tools' formats."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tokenizers import Tokenizer, normalizers
+from transformers import AutoConfig
+
+from gnn_encoder import __version__
+from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.errors import UserError, not_built
+from gnn_encoder.base.files import check_undamaged, read_json, replacing, write_json, write_text
+from gnn_encoder.base.matrix import Matrix, open_matrix, read_manifest, release, write_header
+from gnn_encoder.base.tables import PASSAGES, SPLITS, count_rows, open_table
+from gnn_encoder.onnx_graph import write_checked
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.project import registry
+from gnn_encoder.search.faiss_index import INDEX, PID_TABLE, PIDS, PassageIndex, check_ids
+from gnn_encoder.searcher import Version, current
+from gnn_encoder.text.encoder import SETTINGS, DualEncoderSettings
+from gnn_encoder.text.pretrained import POOLING
+
+TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+FILES = (SETTINGS, "config.json", "model.safetensors", TOKENIZER, TOKENIZER_CONFIG)  # of a saved dual-encoder
+OWN = (SETTINGS, "history.csv", "manifest.json", TOKENIZER, TOKENIZER_CONFIG)  # those that are not copied
+MODEL = "model.onnx"
+IDS = "ids.txt"
+ROWS = 4096  # vectors that are written together
+CARD = """---
+library_name: {library}
+pipeline_tag: feature-extraction
+tags: [dense-retrieval, query-encoder, gnn-encoder]
+---
+
+# Query encoder of {title}
+
+This model embeds **search queries** of at most {settings.query_length} tokens for the retrieval system *{title}*. A
+passage's score for a query is the inner product of both vectors. It ranks the passages of one query. It is no
+probability, and scores of two queries do not compare. Measure it before you use it on subjects or languages other than
+its training data's.
+
+{loading}
+
+{passages} Take the passages' vectors from `gnn-encoder export --to npy`, `parquet` or `faiss`.
+
+Written by gnn-encoder {version}, with these settings: `{told}`.
+
+The code that trained this model is under the Apache License 2.0. Its weights derive from data and a base model, whose
+terms apply; NOTICE in the project names those of its default experiment.
+"""
+SENTENCE_TRANSFORMERS = """`sentence_transformers.SentenceTransformer("folder/of/this/file").encode(["a query"])` cuts,
+pools and scales queries as training did, and so does a text-embedding server."""
+DOT = " Tell the server not to normalise (`normalize: false`), since these vectors have lengths that matter."
+PREFIX = (
+    " Before every query stands {!r}: sentence-transformers puts it there by itself, a text-embedding server with "
+    "`--default-prompt-name query`, and `AutoModel` does not."
+)
+ONNX = """`model.onnx` takes what `tokenizer.json` makes of a query, which cuts and pads as the encoder was trained, and
+gives the embedding; docs/use.md of the project has the lines for onnxruntime."""
+
+
+def export(system: str, to: str, folder: Path) -> list[Path]:
+    """Write a built system to a new folder, whole, and name the files."""
+    if system not in registry().dense:
+        raise UserError(f"--system is {system!r}: must be one of {', '.join(registry().dense)}")
+    if to not in FORMATS:
+        raise UserError(f"--to is {to!r}: must be one of {', '.join(FORMATS)}")
+    if folder.exists():
+        raise UserError(f"{folder}: exists already; name a new folder, or remove it")
+    with replacing(folder) as beside:
+        FORMATS[to](system, beside)
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def export_sentence_transformer(system: str, folder: Path) -> None:
+    """The query side of a dual-encoder, with files that say how its states become an embedding.
+
+    Their names are those that sentence-transformers has written for years and that servers look for.
+    """
+    encoder = project.encoder(system)
+    settings = read_settings(encoder)
+    for file in encoder.iterdir():  # configuration and weights, and whatever else the model was saved with
+        if file.is_file() and file.name not in OWN:
+            shutil.copyfile(file, folder / file.name)
+    write_tokenizer(encoder, folder, settings)
+    is_cosine, prefix = settings.similarity == "cosine", settings.query_prefix
+    modules = {"": "Transformer", "1_Pooling": "Pooling"} | ({"2_Normalize": "Normalize"} if is_cosine else {})
+    rows = [
+        {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{name}"}
+        for number, (path, name) in enumerate(modules.items())
+    ]
+    for path in modules:
+        (folder / path).mkdir(exist_ok=True)
+    pooling: dict[str, object] = {switch: kind == settings.pooling for kind, switch in POOLING.items()}
+    pooling["word_embedding_dimension"] = AutoConfig.from_pretrained(encoder).hidden_size
+    prompts: dict[str, object] = {
+        "prompts": {"query": prefix},
+        "default_prompt_name": "query" if prefix else None,
+        "similarity_fn_name": "dot",  # passages' vectors may have any length, which counts
+    }
+    write_json(folder / "modules.json", rows)
+    write_json(folder / "1_Pooling" / "config.json", pooling)
+    write_json(folder / "sentence_bert_config.json", {"max_seq_length": settings.query_length, "do_lower_case": False})
+    write_json(folder / "config_sentence_transformers.json", prompts)
+    loading = SENTENCE_TRANSFORMERS + ("" if is_cosine else DOT) + (PREFIX.format(prefix) if prefix else "")
+    write_card(folder, system, settings, library="sentence-transformers", loading=loading)
+
+
+def export_onnx(system: str, folder: Path) -> None:
+    """The query side as a graph, token ids in, the embedding out, with its tokenizer."""
+    encoder = project.encoder(system)
+    settings = read_settings(encoder)
+    write_checked(encoder, folder / MODEL)
+    write_tokenizer(encoder, folder, settings, prefixed=True)
+    write_card(folder, system, settings, library="onnx", loading=ONNX)
+
+
+def read_settings(encoder: Path) -> DualEncoderSettings:
+    """How a saved dual-encoder reads, pools and scores."""
+    for name in FILES:
+        if not (encoder / name).is_file():
+            raise not_built(encoder / name)
+    check_undamaged(encoder)
+    return read_json(encoder / SETTINGS, DualEncoderSettings)
+
+
+def write_tokenizer(encoder: Path, target: Path, settings: DualEncoderSettings, *, prefixed: bool = False) -> None:
+    """Copy the tokenizer, and let it cut queries where the encoder was trained to, and pad a batch, by itself.
+
+    Tools that ask their tokenizer for the longest input would read more of a query than training did.
+
+    Args:
+        prefixed: it also puts the prefix before a query. transformers makes some tokenizers anew and loses that.
+    """
+    config = read_json(encoder / TOKENIZER_CONFIG, dict[str, Any])
+    config.pop("max_length", None)  # that of a call, which some models were saved with
+    cuts = {"model_max_length": settings.query_length, "padding_side": "right"}
+    write_json(target / TOKENIZER_CONFIG, config | cuts)
+    tokenizer, pad = Tokenizer.from_file(str(encoder / TOKENIZER)), config["pad_token"]
+    name = pad["content"] if isinstance(pad, dict) else pad
+    tokenizer.enable_truncation(settings.query_length)
+    tokenizer.enable_padding(pad_id=tokenizer.token_to_id(name), pad_token=name)
+    if settings.query_prefix and prefixed:
+        then = [] if tokenizer.normalizer is None else [tokenizer.normalizer]
+        tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend(settings.query_prefix), *then])
+    tokenizer.save(str(target / TOKENIZER))
+
+
+def write_card(folder: Path, system: str, settings: DualEncoderSettings, *, library: str, loading: str) -> None:
+    """The model card as Markdown with the front matter of a model hub."""
+    entry = registry().dense[system]
+    passages = "**Do not embed passages with this model**: the system's passage vectors were made otherwise."
+    if entry.kind == "plain" and settings.shared:
+        prefix = f" and with {settings.passage_prefix!r} before each" if settings.passage_prefix else ""
+        passages = f"Passages were embedded by these same weights, cut at {settings.passage_length} tokens{prefix}."
+    told = {"title": entry.title, "passages": passages, "version": __version__, "told": json.dumps(asdict(settings))}
+    write_text(folder / "README.md", CARD.format(library=library, settings=settings, loading=loading, **told))
+
+
+def export_npy(system: str, folder: Path) -> None:
+    """`vectors.npy` (float32) and `ids.txt`: line i is the passage of row i. Of several views each has a row."""
+    version = _checked(system)
+    with (folder / "vectors.npy").open("wb") as file, (folder / IDS).open("w", encoding="utf-8") as ids:
+        write_header(file, np.dtype(np.float32), read_manifest(version.embeddings).shape)
+        for passages, vectors in passage_parts(version):
+            file.write(np.ascontiguousarray(vectors).data)
+            ids.writelines(f"{pid}\n" for pid in passages["pid"].to_pylist())
+
+
+def export_parquet(system: str, folder: Path) -> None:
+    """`vectors.parquet`: columns pid, title, text, vector (a list of float32 of fixed size)."""
+    version = _checked(system)
+    columns = read_manifest(version.embeddings).shape[1]
+    schema = pa.schema([*PASSAGES, ("vector", pa.list_(pa.float32(), columns))])
+    with pq.ParquetWriter(folder / "vectors.parquet", schema) as writer:
+        for passages, vectors in passage_parts(version):
+            column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), columns)
+            writer.write_table(pa.table([*passages.columns, column], schema=schema))
+
+
+def export_faiss(system: str, folder: Path) -> None:
+    """`index.faiss`, the index that is searched, and `ids.txt`: FAISS's id i is the passage of line i."""
+    index = PassageIndex.open(current(system).index)
+    check_undamaged(index.folder)
+    shutil.copyfile(index.folder / INDEX, folder / INDEX)
+    with (folder / IDS).open("w", encoding="utf-8") as ids:
+        for batch in open_table(index.folder / PIDS, PID_TABLE).iter_batches(columns=["pid"]):
+            ids.writelines(f"{pid}\n" for pid in batch["pid"].to_pylist() for _ in range(index.views))
+
+
+def _checked(system: str) -> Version:
+    """What is searched, after a check that its vectors are of its passages."""
+    version = current(system)
+    check_ids(version.index, version.passages)
+    for path in (version.embeddings, version.passages):
+        check_undamaged(path)
+    return version
+
+
+def passage_parts(version: Version) -> Iterator[tuple[pa.Table, Matrix]]:
+    """Passages and their vectors, in the passages' order; a passage with several views stands before each of them."""
+    matrix, views, first = open_matrix(version.embeddings), read_manifest(version.embeddings).views, 0
+    batches = open_table(version.passages, PASSAGES).iter_batches(batch_size=max(1, ROWS // views))
+    for batch in tqdm(batches, total=-(-len(matrix) // ROWS), desc="vectors", unit=" parts"):
+        last, at = first + len(batch) * views, np.repeat(np.arange(len(batch)), views)
+        yield pa.Table.from_batches([batch]).take(pa.array(at)), matrix[first:last].astype(np.float32)
+        release(matrix)
+        first = last
+
+
+def export_beir(system: str, folder: Path) -> None:
+    """`corpus.jsonl`, `queries.jsonl` and `qrels/{train,dev,test}.tsv`. It is the same for every system.
+
+    BEIR has one file for the queries of all splits, and its evaluation drops a passage that has the id of the query. If
+    an id means two queries, or a query and a passage, every query's id therefore gets its split in front: `dev-17`.
+    """
+    check_undamaged(project.PREPARED)
+    for split in SPLITS:
+        if not count_rows(project.qrels(split)):
+            raise UserError(f"{project.qrels(split)}: holds no judgements, by which alone BEIR judges a split")
+    passages = pl.scan_parquet(project.PASSAGES)
+    queries = {split: pl.scan_parquet(project.queries(split)) for split in SPLITS}
+    qids = pl.concat([table.select("qid") for table in queries.values()]).collect()["qid"]
+    of_passages = passages.filter(pl.col("pid").is_in(qids.implode())).select(pl.len()).collect(engine="streaming")
+    is_shared = of_passages.item() > 0 or qids.n_unique() < len(qids)
+    name = {split: pl.format(f"{split}-{{}}" if is_shared else "{}", "qid") for split in SPLITS}
+    passages.select("title", "text", _id="pid").select("_id", "title", "text").sink_ndjson(folder / "corpus.jsonl")
+    pl.concat([table.select(name[split].alias("_id"), "text") for split, table in queries.items()]).sink_ndjson(
+        folder / "queries.jsonl"
+    )
+    (folder / "qrels").mkdir()
+    for split in SPLITS:
+        columns = {"query-id": name[split], "corpus-id": pl.col("pid"), "score": pl.col("grade")}
+        path = folder / "qrels" / f"{split}.tsv"
+        pl.scan_parquet(project.qrels(split)).select(**columns).sink_csv(path, separator="\t", quote_style="never")
+
+
+FORMATS: dict[str, Callable[[str, Path], None]] = {
+    "sentence-transformers": export_sentence_transformer,
+    "onnx": export_onnx,
+    "npy": export_npy,
+    "parquet": export_parquet,
+    "faiss": export_faiss,
+    "beir": export_beir,
+}

@@ -1,0 +1,290 @@
+"""`gnn-encoder serve`: a FastAPI app over the built systems of a project, its bounds, and uvicorn, which runs it."""
+
+import logging
+import socket
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any
+
+import faiss
+import torch
+import uvicorn
+from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.staticfiles import StaticFiles
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints
+from pydantic_core import PydanticCustomError
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+import gnn_encoder
+from gnn_encoder.base.distributed import cores
+from gnn_encoder.base.errors import UserError, not_built
+from gnn_encoder.base.files import MANIFEST
+from gnn_encoder.base.tables import QUERIES, open_table
+from gnn_encoder.base.words import is_empty
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry
+from gnn_encoder.search.faiss_index import check_ids
+from gnn_encoder.searcher import Answer, Hit, Searcher, current
+from gnn_encoder.serve.explain import GraphExplainer
+
+log = logging.getLogger(__name__)
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+EVERY = "all"  # in place of names: every system that is built
+MOST_HITS = 100
+MOST_CHARACTERS = 1_000  # of a query, or of a name
+EXAMPLES = 6  # dev queries that the page offers
+REFUSED = (404, 409, 422)  # statuses of requests that are not answered
+CONNECTIONS = 250  # open at a time; one more is answered with status 503
+LOOK = 2.0  # seconds between looks whether an index is new
+DRAIN = 30  # seconds that requests in flight have after SIGTERM
+HEADERS = {
+    "Cache-Control": "no-cache",  # passages may have changed
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",  # the page's address holds the query
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def _seen(query: str) -> str:
+    if is_empty(query):
+        raise PydanticCustomError("empty", "is empty; give it some words")
+    return query
+
+
+Name = Annotated[str, StringConstraints(max_length=MOST_CHARACTERS)]
+
+
+class Refusal(BaseModel):
+    """Why a request is not answered, in one line."""
+
+    detail: str
+
+
+class SearchRequest(BaseModel):
+    """A query; `system` is a name of /systems, by default the first."""
+
+    query: Annotated[Name, StringConstraints(strip_whitespace=True), AfterValidator(_seen)]
+    k: int = Field(10, ge=1, le=MOST_HITS)
+    system: Name | None = None
+
+
+class SearchAnswer(BaseModel):
+    """The passages found, best first; `truncated`: the encoder did not read the query's end."""
+
+    system: str
+    milliseconds: float
+    truncated: bool
+    hits: list[Hit]
+
+
+class SystemAnswer(BaseModel):
+    """A system that is served; `graph` says whether /explain can tell of its passages."""
+
+    name: str
+    title: str
+    graph: bool
+    passages: int
+
+
+class SystemsAnswer(BaseModel):
+    """All that are served, and some dev queries to begin with."""
+
+    systems: list[SystemAnswer]
+    examples: list[str]
+
+
+class Served:
+    """An open system. One thread at a time embeds a query and looks whether the index is new, and one explains."""
+
+    def __init__(self, name: str, *, hybrid: bool) -> None:
+        self.name, self.entry, self._hybrid = name, registry().dense[name], hybrid
+        self._searching, self._explaining = threading.Lock(), threading.Lock()
+        self._explainer: GraphExplainer | None = None
+        self._due, self._manifest = time.monotonic() + LOOK, self._read_manifest()
+        self.searcher = self._open()
+
+    def search(self, query: str, k: int) -> Answer:
+        """The best passages, by the newest index."""
+        with self._searching:
+            if time.monotonic() >= self._due:
+                self._due = time.monotonic() + LOOK
+                self._renew()
+            return self.searcher.answer([query], k)[0]
+
+    def explain(self, pid: str) -> dict[str, Any]:
+        """What informed a passage; the first question opens the graph, which takes some seconds."""
+        with self._explaining:
+            explainer = self._explainer = self._explainer or GraphExplainer(self.name)
+            return explainer.explain(pid)
+
+    def _renew(self) -> None:
+        """Open an index that is new; one that cannot be opened, such as a half-written one, leaves the old in use."""
+        try:
+            if (found := self._read_manifest()) != self._manifest:
+                self.searcher, self._explainer, self._manifest = self._open(), None, found
+                log.info("%s: took over a new index of %d passages", self.name, self.searcher.index.passages)
+        except (UserError, OSError) as error:
+            log.warning("%s: its index has changed, but cannot be taken over yet: %s", self.name, error)
+
+    def _open(self) -> Searcher:
+        searcher = Searcher.open(project.index(self.name), hybrid=self._hybrid)
+        check_ids(searcher.version.index, searcher.version.passages)
+        searcher.search("trial", 1)
+        return searcher
+
+    def _read_manifest(self) -> bytes:
+        """The manifest of the index that counts, which is written last."""
+        path = current(self.name).index / MANIFEST
+        if not path.is_file():
+            raise not_built(path)
+        return path.read_bytes()
+
+
+def create_app(systems: Sequence[str] = (), *, hybrid: bool = False, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
+    """Open built systems of the project in the current folder, which must not change, and make the app.
+
+    Args:
+        systems: which ones, or `all`; none: GNN-encoder and M_de, as far as they are built. The first one answers where
+            a request names none.
+        hybrid: whether each is fused with BM25.
+        hosts: the names by which clients may call the server, `*`: any.
+    """
+    served = {name: Served(name, hybrid=hybrid) for name in _chosen(systems)}
+    # The interactive documentation of FastAPI loads its scripts from elsewhere; /openapi.json describes the API.
+    about: Any = {"title": "gnn-encoder", "version": gnn_encoder.__version__, "docs_url": None, "redoc_url": None}
+    app = FastAPI(**about, responses={code: {"model": Refusal} for code in REFUSED})
+    app.router.redirect_slashes = False  # a redirect would name the host by which a reverse proxy calls
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
+    _add_guard(app)
+    _add_routes(app, served, _examples(), " and BM25" if hybrid else "")
+    app.mount("/", StaticFiles(packages=[("gnn_encoder.serve", "page")], html=True))
+    return app
+
+
+def _add_guard(app: FastAPI) -> None:
+    """What holds for every request: safe headers, its time taken, refusals of one line."""
+    registered = CollectorRegistry()
+    labels = ["route", "status"]
+    seconds = Histogram("gnn_encoder_request_seconds", "Time to answer.", labels, registry=registered)
+
+    @app.middleware("http")
+    async def guard(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
+        began, response = time.perf_counter(), await call(request)
+        response.headers.update(HEADERS)
+        route = getattr(request.scope.get("route"), "path", "other")  # clients must not make up labels
+        seconds.labels(route, response.status_code).observe(time.perf_counter() - began)
+        return response
+
+    @app.get("/metrics")
+    def metrics() -> Response:
+        """Times of requests by route and status, for Prometheus."""
+        return Response(generate_latest(registered), media_type=CONTENT_TYPE_LATEST)
+
+    @app.exception_handler(UserError)
+    async def refused(request: Request, error: UserError) -> Response:
+        return JSONResponse({"detail": str(error)}, 409)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        """Without the values, which may be no text."""
+        faults = (f"{'.'.join(map(str, one['loc'][1:]))}: {one['msg']}" for one in error.errors())
+        return JSONResponse({"detail": "; ".join(faults)}, 422)
+
+
+def _add_routes(app: FastAPI, served: dict[str, Served], examples: list[str], beside: str) -> None:
+    def named(name: str | None) -> Served:
+        if name is not None and name not in served:
+            raise HTTPException(404, f"{name!r} is not served: take one of {', '.join(served)}")
+        return served[name or next(iter(served))]
+
+    @app.get("/search")
+    def search(request: Annotated[SearchRequest, Query()]) -> SearchAnswer:
+        """Find passages."""
+        began, system = time.perf_counter(), named(request.system)
+        found = system.search(request.query, request.k)
+        milliseconds = 1e3 * (time.perf_counter() - began)
+        return SearchAnswer(system=system.name, milliseconds=milliseconds, truncated=found.truncated, hits=found.hits)
+
+    @app.get("/explain")
+    def explain(pid: Name, system: Name | None = None) -> Any:
+        """The queries that informed a passage, with their attention, and how far the gate let them move its vector."""
+        asked = named(system)
+        if asked.entry.kind != "graph":
+            raise UserError(f"{asked.entry.title} has no graph: no query takes part in its passages' vectors")
+        return asked.explain(pid)
+
+    @app.get("/systems")
+    def what_is_served() -> SystemsAnswer:
+        """The systems, and queries to begin with."""
+        told = [
+            SystemAnswer(
+                name=one.name,
+                title=one.entry.title + beside,
+                graph=one.entry.kind == "graph",
+                passages=one.searcher.index.passages,
+            )
+            for one in served.values()
+        ]
+        return SystemsAnswer(systems=told, examples=examples)
+
+    @app.get("/healthz")
+    async def health() -> dict[str, str]:
+        """200 as soon as every system is open."""
+        return {"status": "ok"}
+
+
+def _examples() -> list[str]:
+    path = project.queries("dev")
+    if not path.is_file():
+        return []
+    first = next(open_table(path, QUERIES).iter_batches(batch_size=EXAMPLES, columns=["text"]), None)
+    return first.column("text").to_pylist() if first is not None else []
+
+
+def _chosen(wanted: Sequence[str]) -> list[str]:
+    dense = registry().dense
+    built = [name for name in dense if (project.index(name) / MANIFEST).is_file()]
+    usual = [name for name in (MAIN, REFERENCE) if name in built]
+    if EVERY in wanted:
+        wanted = [*usual, *built]
+    for name in wanted:
+        if name not in dense:
+            raise UserError(f"--system is {name!r}: must be {EVERY} or one of {', '.join(dense)}")
+    if not wanted and not usual:
+        raise not_built(project.index(MAIN))
+    return list(dict.fromkeys(wanted)) or usual
+
+
+def serve(*, host: str, port: int, systems: Sequence[str], hybrid: bool, allowed_hosts: Sequence[str]) -> None:
+    """Serve the project in the current folder until SIGTERM or Ctrl-C, and then answer what has been accepted.
+
+    Args:
+        allowed_hosts: names by which clients may call the server. None given: on loopback those of loopback, else any.
+    """
+    try:  # first, since opening systems takes seconds
+        listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        told = str(error.strerror).partition(" (")[0]  # in brackets Python says the address once more
+        raise UserError(f"{host}:{port}: {told}; stop what uses it, or give another --port or --host") from error
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    threads = max(1, cores() // 2)  # those that wait for each other must not fill the cores of those that answer
+    torch.set_num_threads(threads)
+    faiss.omp_set_num_threads(threads)
+    own = [f"[{host}]" if ":" in host else host, *LOOPBACK]
+    hosts = [*own, *allowed_hosts] if allowed_hosts or own[0] in LOOPBACK else ["*"]
+    config = uvicorn.Config(
+        create_app(systems, hybrid=hybrid, hosts=hosts),
+        access_log=False,  # queries are people's own; /metrics counts requests
+        server_header=False,
+        timeout_graceful_shutdown=DRAIN,
+        limit_concurrency=CONNECTIONS,
+    )
+    log.info("http://%s:%d", own[0], listening.getsockname()[1])
+    uvicorn.Server(config).run(sockets=[listening])

@@ -1,0 +1,271 @@
+"""Passages that are added: their vectors against those of a build that had them, and what a kill leaves."""
+
+import builtins
+import io
+import json
+import os
+import shutil
+import threading
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from gnn_encoder import Searcher, add
+from gnn_encoder.base.matrix import open_matrix
+from gnn_encoder.pipeline import project
+from gnn_encoder.search.faiss_index import PassageIndex
+from gnn_encoder.searcher import current, versions
+from gnn_encoder.text.encoder import DualEncoder, EmbeddedQueries
+
+from . import built, small
+from .project import call
+from .small import BUILT, SYSTEM, contents, jsonl, make, make_hybrid
+
+KINDS = {  # with one layer h'_q does not depend on the passages, so that a build and an added passage must agree
+    "labels": ("mgt.layers=1",),
+    "cross_encoder": ("mgt.layers=1", "build_graph.k=3"),
+    "plain_edges": (),
+    "queries": ("mgt.layers=1",),
+}
+
+
+def vectors(system: str) -> dict[str, np.ndarray]:
+    """What is searched, by pid."""
+    version = current(system)
+    return dict(zip(pl.read_parquet(version.passages)["pid"], open_matrix(version.embeddings), strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_passage_that_is_added_is_as_in_a_build_that_has_it(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An unlabelled passage that queries retrieve; the others keep their vectors."""
+    made = built.KINDS[kind]
+    monkeypatch.setitem(built.KINDS, kind, built.Kind((*made.params, *KINDS[kind]), joint=made.joint))
+    for name in ("whole", "without"):
+        (tmp_path / name).mkdir()
+        torch.manual_seed(7)  # by which the GNN's weights are drawn
+        with chdir(tmp_path / name):
+            if name == "whole":
+                built.build(Path.cwd(), kind)
+                edges = pl.read_parquet(project.graph(SYSTEM) / "edges.parquet")
+                labelled = [
+                    pid
+                    for path in sorted(project.qrels("train").parent.iterdir())
+                    for pid in pl.read_parquet(path)["pid"]
+                ]
+                asked = (
+                    pl.read_parquet(project.PASSAGES).with_row_index("passage").filter(~pl.col("pid").is_in(labelled))
+                )
+                new = asked.join(edges.group_by("passage").len(), on="passage").sort("len", "pid")[-1]
+                expected = {system: vectors(system) for system in (built.BASE, SYSTEM)}
+                assert new["len"][0] > 2
+                continue
+            monkeypatch.setattr(built, "ROOT", reduced(tmp_path / "root", new["pid"][0]))
+            built.build(Path.cwd(), kind)
+            line = json.dumps({"_id": new["pid"][0], "title": new["title"][0], "text": new["text"][0]})
+            Path("new.jsonl").write_text(line + "\n")
+            for system in (built.BASE, SYSTEM):
+                before = vectors(system)
+                add.add(system, Path("new.jsonl"))
+                found = vectors(system)
+                assert [*found] == [*before, new["pid"][0]]
+                assert all(np.array_equal(found[pid], before[pid]) for pid in before)
+                np.testing.assert_allclose(found[new["pid"][0]], expected[system][new["pid"][0]], atol=2e-5)
+            settings = project.encoder(built.BASE) / "dual_encoder.json"
+            settings.write_text(settings.read_text().replace('"passage_length": ', '"passage_length": 1'))
+            jsonl(Path("more.jsonl"), {"n1": "one"})
+            for system in (built.BASE, SYSTEM):
+                with pytest.raises(ValueError, match="data/embeddings/dual_encoder: another model than the present"):
+                    add.add(system, Path("more.jsonl"))
+
+
+def reduced(root: Path, pid: str) -> Path:
+    """The root of a project whose corpus lacks a passage."""
+    shutil.copytree(built.ROOT / "tests" / "tiny", root / "tests" / "tiny")
+    path = root / "tests" / "tiny" / "beir" / "corpus.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if json.loads(line)["_id"] != pid))
+    return root
+
+
+class TextIsVector:
+    """Embeds a query as the passage of the same text."""
+
+    def for_inference(self) -> "TextIsVector":
+        return self
+
+    def read_queries(self, texts: list[str]) -> EmbeddedQueries:
+        return EmbeddedQueries(np.stack([small.vector(text) for text in texts]), np.zeros(len(texts), dtype=bool))
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project without models, as the current folder; a passage is the best for its own text."""
+
+    def encode(system: str, table: Path, params: object) -> add.Encode:
+        return lambda rows: small.encode(pl.read_parquet(table)[rows])
+
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setattr(add, "_open_encoder", encode)
+    monkeypatch.setattr(DualEncoder, "load", lambda folder, precision: TextIsVector())
+    make(Path.cwd(), BUILT)
+    return Path.cwd()
+
+
+def best(text: str, *options: str) -> str:
+    code, out, err = call("search", text, "--json", "--top", "1", *options)
+    assert code == 0, err
+    return str(json.loads(out)["hits"][0]["pid"])
+
+
+@pytest.mark.parametrize("factory", ["Flat", "HNSW8"])
+def test_add_and_search(root: Path, factory: str) -> None:
+    make(root, BUILT, factory)
+    before = {path: path.read_bytes() for path in sorted(Path("data").rglob("*")) if path.is_file()}
+    code, out, _ = call("add", str(jsonl(root / "a.jsonl", {"n1": "a cat", "n2": "a dog"})))
+    assert (code, out) == (0, "added 2 passages; gnn_encoder now has 22, and other systems are as they were\n")
+    call("add", str(jsonl(root / "b.jsonl", {"n3": "a fish"})))
+    assert [best(text) for text in ("a cat", "a fish", "text 3")] == ["n1", "n3", "p3"]
+    assert contents(SYSTEM) == BUILT | {"n1": "a cat", "n2": "a dog", "n3": "a fish"}
+    index, made = PassageIndex.open(current(SYSTEM).index).index, faiss.index_factory(16, factory)
+    assert type(faiss.downcast_index(index)) is type(faiss.downcast_index(made)) or factory == "Flat"
+    assert before == {path: path.read_bytes() for path in before}, "what the pipeline built stays"
+    opened = Searcher.open(project.index(SYSTEM))
+    call("add", str(jsonl(root / "c.jsonl", {"n4": "a bird"})))
+    assert opened.search("a fish", 1)[0].pid == "n3" and best("a bird") == "n4"
+    os.chdir("/")  # from Python, in another folder
+    assert len(Searcher.open(root / project.index(SYSTEM)).search("a bird", k=50)) == 24
+
+
+def test_another_build_takes_the_place_of_versions(root: Path) -> None:
+    call("add", str(jsonl(root / "a.jsonl", {"n1": "one"})))
+    make(root, BUILT)  # the same index: its version goes on to count
+    assert "n1" in contents(SYSTEM)
+    make(root, {**BUILT, "p20": "text 20"})
+    assert contents(SYSTEM) == {**BUILT, "p20": "text 20"}
+    call("add", str(jsonl(root / "a.jsonl", {"n2": "two"})))
+    assert contents(SYSTEM) == {**BUILT, "p20": "text 20", "n2": "two"}
+    assert len([*versions(SYSTEM).iterdir()]) == 3
+
+
+def test_hybrid(root: Path) -> None:
+    """BM25's index is of the built passages: added ones come by their vectors."""
+    make_hybrid(0.5, 5)
+    call("add", str(jsonl(root / "a.jsonl", {"n1": "zebra"})))
+    assert [best(text, "--hybrid") for text in ("zebra", "text 12")] == ["n1", "p12"]
+
+
+ONE = '{"_id": "a", "text": "b"}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "add.jsonl, line 1: '{' is not JSON (Expecting property name"),
+        (ONE + '{"_id": "c", "text": " \\u200b"}', "add.jsonl, line 2, text: there is none, nor a title"),
+        (2 * ONE, "add.jsonl, line 2, _id: 'a' is also the id in line 1; give each row its own"),
+        (ONE + '{"_id": "p3", "text": "b"}\n', "add.jsonl: 'p3' is in the index already"),
+        ("", "add.jsonl: is empty; write one passage a line"),
+        (None, "add.jsonl: no such file; correct its path"),
+    ],
+)
+def test_wrong_rows_are_told_in_one_line_and_change_nothing(root: Path, text: str | None, message: str) -> None:
+    if text is not None:
+        Path("add.jsonl").write_text(text)
+    code, _, err = call("add", "add.jsonl")
+    assert code == 2 and err.startswith(f"error: {message}") and err.count("\n") == 1
+    assert [path.name for path in versions(SYSTEM).iterdir()] == ["lock"] and contents(SYSTEM) == BUILT
+
+
+@pytest.mark.parametrize(
+    ("system", "message"),
+    [
+        ("dual_cross", "--system is 'dual_cross': its vectors are not made of a passage's text alone; put the passa"),
+        ("bm25", "--system is 'bm25': "),
+        ("pair", "data/indexes/pair/manifest.json: not built yet; `bash scripts/rep"),
+    ],
+)
+def test_systems_that_take_none(root: Path, system: str, message: str) -> None:
+    code, _, err = call("add", str(jsonl(root / "a.jsonl", {"n1": "one"})), "--system", system)
+    assert code == 2 and err.startswith(f"error: {message}") and err.count("\n") == 1
+
+
+class Killed(BaseException):
+    """Stands for kill -9: from here on the command changes nothing on the disk."""
+
+
+CHANGING = ((builtins, "open"), (io, "open"), (os, "mkdir"), (os, "replace"), (os, "rename"), (os, "unlink"))
+CHANGING += ((os, "symlink"), (shutil, "rmtree"))
+
+
+def end_before(number: int) -> int:
+    """Add passages until the versions would be touched for the `number`th time; returns how often they were."""
+    count = 0
+
+    def watched(function: Any) -> Any:
+        def called(*arguments: Any, **named: Any) -> Any:
+            nonlocal count
+            if "data/versions" in f"{arguments[0]} {arguments[1:2]}":
+                if count >= number:
+                    raise Killed
+                count += 1
+            return function(*arguments, **named)
+
+        return called
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in CHANGING:
+            patch.setattr(module, name, watched(getattr(module, name)))
+        try:
+            add.add(SYSTEM, Path("add.jsonl"))
+        except Killed:
+            pass
+    return count
+
+
+def test_a_kill_leaves_the_old_version_or_the_new_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(2):
+        add.add(SYSTEM, jsonl(Path("first.jsonl"), {f"first-{number}": f"first {number}"}))
+    jsonl(Path("add.jsonl"), {"n1": "one"})
+    before, after = contents(SYSTEM), contents(SYSTEM) | {"n1": "one"}
+    shutil.copytree(root, root.with_name("whole"), symlinks=True)
+    monkeypatch.chdir(root.with_name("whole"))
+    calls = end_before(1_000)
+    assert 10 < calls < 1_000 and contents(SYSTEM) == after
+    for number in sorted({*range(0, calls, 3), *range(calls - 4, calls)}):
+        copy = root.with_name(f"killed-{number}")
+        shutil.copytree(root, copy, symlinks=True)
+        monkeypatch.chdir(copy)
+        assert end_before(number) == number
+        found = contents(SYSTEM)
+        assert found in (before, after)
+        add.add(SYSTEM, jsonl(Path("last.jsonl"), {"last": "last"}))
+        assert contents(SYSTEM) == found | {"last": "last"} and len([*versions(SYSTEM).iterdir()]) == 4
+
+
+def test_a_second_command_waits_for_the_first(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, go_on, encode = threading.Event(), threading.Event(), add._open_encoder
+
+    def slow(*arguments: Any) -> add.Encode:
+        began.set()
+        assert go_on.wait(30)
+        return encode(*arguments)
+
+    monkeypatch.setattr(add, "_open_encoder", slow)
+    threads = [threading.Thread(target=add.add, args=(SYSTEM, jsonl(Path(f"{pid}.jsonl"), {pid: pid}))) for pid in "ab"]
+    threads[0].start()
+    assert began.wait(30)
+    threads[1].start()
+    assert contents(SYSTEM) == BUILT  # a search goes on meanwhile
+    go_on.set()
+    for thread in threads:
+        thread.join()
+    assert contents(SYSTEM) == BUILT | {"a": "a", "b": "b"}

