@@ -49,8 +49,10 @@ def test_a_name_is_given_to_what_is_synced_and_is_synced_itself(
     new, target, events = make(tmp_path / "new", a="1", b="2"), tmp_path / "at" / "target", list[str]()
     if there:
         make(target, a="old")
-    move = Path.replace
-    monkeypatch.setattr(Path, "replace", lambda path, to: (events.append(f"{Path(to).name}!"), move(path, to)))
+    for name in ("rename", "replace"):
+        move = getattr(Path, name)
+        noted = lambda path, to, move=move: (events.append(f"{Path(to).name}!"), move(path, to))  # noqa: E731
+        monkeypatch.setattr(Path, name, noted)
     monkeypatch.setattr(os, "fsync", lambda number: events.append(Path(f"/proc/self/fd/{number}").resolve().name))
     publish(new, target)
     before, after = events[: events.index("target!")], events[events.index("target!") + 1 :]

@@ -4,12 +4,19 @@ A stage kills itself after a given call of the function that writes its checkpoi
 often as possible and windows are small, so that the tiny experiment has many of both.
 """
 
+import os
+import shutil
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gnn_encoder.base.files import is_damaged
+
+from ..pipeline.test_bad_input import check
 from ..pipelines import TIMED
 
 OFTEN = {
@@ -48,35 +55,24 @@ class Case:
         return f"{self.command.replace(' ', '@')}-{self.after}"
 
 
-TRAINING = {
-    "train_dual_encoder retriever": ("data/retriever", "first retriever (DPR): resuming at step", 4),
-    "train_cross_encoder": ("data/cross_encoder", "cross_encoder: resuming at step", 4),
-}
-# As the default is, other than the tiny experiment.
+# A step of a training, of either phase of MGT as the default has it; a window of a matrix, of scores, of edge features.
 DEFAULT = {"mgt__sums": True, "mgt__alone__softmax": "corpus", "mgt__joint__softmax": "corpus"}
+LONG = pytest.mark.long
+GNN = ("train_mgt gnn_encoder", "data/mgt/gnn_encoder", CHECKPOINT)
 # Every dev score that is the best so far is a checkpoint too, the first one that of step 0.
 CASES = [
-    *(Case(name, folder, CHECKPOINT, after, 1, line) for name, (folder, line, after) in TRAINING.items()),
-    Case("train_mgt gnn_encoder", "data/mgt/gnn_encoder", CHECKPOINT, 3, 1, "GNN alone: resuming at step"),
-    Case(
-        "train_mgt gnn_encoder", "data/mgt/gnn_encoder", CHECKPOINT, 14, 1, "encoder and GNN: resuming at step", DEFAULT
-    ),
-    Case("cache_passages retriever", "data/embeddings/retriever", BLOCK, 3, 0),
+    Case("train_dual_encoder retriever", "data/retriever", CHECKPOINT, 4, 1, "first retriever (DPR): resuming at step"),
+    Case(*GNN, 14, 1, "encoder and GNN: resuming at step", DEFAULT),
     Case("encode_corpus gnn_encoder", "data/embeddings/gnn_encoder", BLOCK, 5, 0),
-    Case("denoise", "data/examples", SCORES, 2, 1),
-    Case("pair_label", "data/pair_labels", SCORES, 2, 1),
-    Case("generate_queries", "data/generated", CHECKPOINT, 3, 0, "generator: resuming at step 3 of"),
-    Case("generate_queries", "data/generated", QUERIES, 11, 1),  # 8 windows are written before any is chosen
-    Case(
-        "train_dual_cross dual_cross",
-        "data/dual_cross",
-        CHECKPOINT,
-        3,
-        1,
-        "Dual-Cross-Encoder: resuming at",
-    ),
-    Case("encode_views dual_cross", "data/embeddings/dual_cross", BLOCK, 3, 0),
-    Case("embed_edges gnn_encoder", "data/edge_features/gnn_encoder", FEATURES, 24, 1),
+    pytest.param(Case("train_cross_encoder", "data/cross_encoder", CHECKPOINT, 4, 1), marks=LONG),
+    pytest.param(Case(*GNN, 3, 1, "GNN alone: resuming at step"), marks=LONG),
+    pytest.param(Case("denoise", "data/examples", SCORES, 2, 1), marks=LONG),
+    pytest.param(Case("pair_label", "data/pair_labels", SCORES, 2, 1), marks=LONG),
+    pytest.param(Case("generate_queries", "data/generated", CHECKPOINT, 3, 0, "generator: resuming at"), marks=LONG),
+    pytest.param(Case("generate_queries", "data/generated", QUERIES, 11, 1), marks=LONG),
+    pytest.param(Case("train_dual_cross dual_cross", "data/dual_cross", CHECKPOINT, 3, 1), marks=LONG),
+    pytest.param(Case("encode_views dual_cross", "data/embeddings/dual_cross", BLOCK, 3, 0), marks=LONG),
+    pytest.param(Case("embed_edges gnn_encoder", "data/edge_features/gnn_encoder", FEATURES, 24, 1), marks=LONG),
 ]
 
 
@@ -139,3 +135,61 @@ def test_another_experiment_does_not_resume(stages: Any) -> None:
     assert other.status == 0, other.stderr
     assert "resuming" not in other.stderr
     assert other.calls > 8, "of its start, and of each of the 8 steps"
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "a flipped bit": lambda content: content[: len(content) // 2] + flip(content[len(content) // 2 :]),
+    "half of a file": lambda content: content[: len(content) // 2],
+    "an empty file": lambda content: b"",
+    "a torn file": lambda content: content[: len(content) // 2] + bytes(len(content) - len(content) // 2),
+}
+
+
+def flip(content: bytes) -> bytes:
+    return bytes([content[0] ^ 16]) + content[1:]
+
+
+def damage(path: Path, kind: str) -> bool:
+    """Change a file as a disk does, which leaves its times. Returns whether it differs."""
+    content, state = path.read_bytes(), path.stat()
+    damaged = DAMAGES[kind](content) if content else content
+    path.unlink()  # it may be a link into a cache
+    path.write_bytes(damaged)
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    return damaged != content
+
+
+@pytest.mark.parametrize("kind", DAMAGES)
+def test_damage_of_every_file_is_seen(stages: Any, kind: str) -> None:
+    """Of artifacts, and of caches, which are made again."""
+    manifests = [path for top in ("data", ".scratch") for path in sorted((stages.folder / top).rglob("manifest.json"))]
+    artifacts = [manifest.parent for manifest in manifests if "content" in manifest.read_text()]
+    assert {folder.relative_to(stages.folder).parts[1] for folder in artifacts} >= {"tokens", "mgt", "indexes"}
+    for folder in artifacts[:: len(artifacts) // 8]:
+        for path in [path for path in folder.rglob("*") if path.is_file()]:
+            shutil.copy2(path, stages.folder / "kept")
+            assert damage(path, kind) == is_damaged(folder), path
+            shutil.move(stages.folder / "kept", path)
+        assert not is_damaged(folder)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "command", "cure"),
+    [
+        (
+            "a flipped bit",
+            "data/embeddings/dual_encoder/embeddings.npy",
+            "train_mgt gnn_encoder",
+            "cache_passages.py d",
+        ),
+        ("half of a file", "data/mgt/gnn_encoder/gnn.safetensors", "encode_corpus gnn_encoder", "train_mgt.py gnn_"),
+        ("an empty file", "data/prepared/passages.parquet", "cache_passages retriever", "prepare.py"),
+    ],
+)
+def test_a_stage_names_damage_and_its_cure_before_it_works(
+    stages: Any, kind: str, path: str, command: str, cure: str
+) -> None:
+    assert damage(stages.folder / path, kind)
+    before, artifact = stages.hashes("data", "metrics", "plots"), str(Path(path).parent)
+    ran = stages.stage(*command.split())
+    check(stages, ran, before, f"{artifact}: damaged: ", "make it again: `scripts/python stages/", cure)

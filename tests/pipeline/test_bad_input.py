@@ -235,17 +235,7 @@ def small_disk(stages: Any) -> Iterator[Callable[[int], None]]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-FULL = [
-    ("prepare", 8),
-    ("train_dual_encoder retriever", 100),
-    ("train_cross_encoder", 1000),
-    ("cache_passages retriever", 8),
-    ("denoise", 0),
-    ("embed_edges gnn_encoder", 12),
-    ("train_mgt gnn_encoder", 200),
-    ("baselines", 4),
-    ("evaluate gnn_encoder", 16),
-]
+FULL = [("prepare", 8), ("denoise", 0), ("train_mgt gnn_encoder", 200)]
 
 
 @pytest.mark.parametrize(("command", "kib"), FULL)
@@ -255,15 +245,14 @@ def test_a_full_disk(stages: Any, small_disk: Callable[[int], None], command: st
     check(stages, stages.stage(*command.split()), before, "no space left on the disk", "free space")
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_a_write_that_fails(stages: Any, number: int) -> None:
+def test_a_write_that_fails(stages: Any) -> None:
     """Where no small disk can be mounted: the same error, from the second block on."""
     order = {
         "settings": {"gnn_encoder.text.corpus:WINDOW": 16},
         "counted": "gnn_encoder.base.matrix:ArrayWriter.write",
     }
     before = stages.hashes("data", "metrics", "plots")
-    failed = stages.stage("cache_passages", "retriever", **order, fail_after=[1, number])
+    failed = stages.stage("cache_passages", "retriever", **order, fail_after=[1, errno.ENOSPC])
     check(stages, failed, before, "no space left on the disk")
     resumed = stages.stage("cache_passages", "retriever", **order)
     assert resumed.status == 0 and resumed.calls == 7, "one of the eight blocks was written before"

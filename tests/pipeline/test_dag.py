@@ -6,7 +6,6 @@ import math
 import re
 import shutil
 from collections.abc import Callable
-from datetime import date
 from typing import Any
 
 import faiss
@@ -15,8 +14,6 @@ import polars as pl
 import pytest
 import yaml
 
-from gnn_encoder.base.files import write_json
-from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import JUDGED, read_registry
 from gnn_encoder.pipeline.stage import read_stages
 from gnn_encoder.text.encoder import DualEncoder
@@ -65,16 +62,6 @@ def test_nothing_is_left_in_the_work_tree(project: Any) -> None:
     files = [path for path in (project.folder / ".scratch").rglob("*") if path.is_file()]
     left = [path for path in files if not caches.intersection(path.parts)]
     assert left == []
-
-
-@pytest.mark.parametrize("split", ["dev", "test"])
-def test_metrics_of_every_system(project: Any, params: dict[str, Any], split: str) -> None:
-    metrics = json.loads((project.folder / "metrics" / f"{split}.json").read_text())
-    assert tuple(metrics) == SYSTEMS
-    for values in metrics.values():
-        assert set(values) == set(params["evaluate"]["measures"])
-        assert all(0 <= value <= 1 for value in values.values())
-    assert metrics["bm25"]["Success@20"] > 0.8, "queries of the tiny corpus share words with their passages"
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])
@@ -198,26 +185,6 @@ def outputs(project: Any) -> dict[str, str]:
     return {name: value for name, value in found.items() if not name.startswith(TIMED)}
 
 
-PAIR = "pipelines/pair/dvc.yaml"
-
-
-def test_a_branch_runs_alone_and_a_change_of_it_reruns_no_other(project: Any, copy_of: Callable[..., Any]) -> None:
-    copy = copy_of(project)
-    copy.set_params(pair__finetune__learning_rate=2.0e-3, pair__finetune__alpha=0.5)
-    stages = ("train_dual_encoder", "cache_passages", "build_index")
-    both = sorted(["evaluate@pair", *(f"{stage}@{system}" for stage in stages for system in ("pair", "pair_no_psr"))])
-    assert reproduce(copy, PAIR) == both
-    copy.set_params(dual_cross__views=1)
-    assert reproduce(copy, PAIR, "dvc.yaml") == []
-
-
-def reproduce(project: Any, *stages: str) -> list[str]:
-    """What ran, sorted."""
-    ran = project.dvc("repro", *stages)
-    assert ran.status == 0, ran.output
-    return sorted(started(ran))
-
-
 @pytest.mark.parametrize(("kept", "encoded"), [("dual_encoder", False), ("pair", True)])
 def test_a_control_that_is_still_the_base_has_its_matrix(stages: Any, kept: str, encoded: bool) -> None:
     data = stages.folder / "data"
@@ -239,63 +206,6 @@ def test_e_q_alone_learns_over_the_corpus(stages: Any) -> None:
     assert DualEncoder.passage_fingerprint(encoder) == DualEncoder.passage_fingerprint(base)
     ran = stages.stage("encode_corpus", "gnn_encoder", counted="gnn_encoder.text.inputs:encode_prepared")
     assert (ran.status, ran.calls) == (0, 0), ran.output
-
-
-def test_alpha_is_of_pair_alone(stages: Any) -> None:
-    stages.set_params(pair__pretrain__alpha=0.5)
-    different = set()
-    for name in ("pair_pretrained", "pair_no_psr_pretrained"):
-        history = stages.folder / "data" / name / "history.csv"
-        before = history.read_text()
-        ran = stages.stage("train_dual_encoder", name)
-        assert ran.status == 0, ran.output
-        different |= {name} if history.read_text() != before else set()
-    assert different == {"pair_pretrained"}
-
-
-def test_the_report_is_of_what_there_is(project: Any, copy_of: Callable[..., Any]) -> None:
-    copy = copy_of(project)
-    shutil.rmtree(copy.folder / "data" / "pair_labels")
-    write_json(copy.folder / "metrics" / "reranked" / "latency.json", {"share": 0.625})
-    ran = copy.fork(["-m", "gnn_encoder.cli", "report"])
-    assert ran.status == 0, ran.output
-    page = (copy.folder / "report" / "index.html").read_text()
-    assert "all systems" in page and "M_de, distilled" in page
-    assert "Pseudo-labels" not in page and "0.625" in page
-
-
-def test_results_that_are_kept_are_those_of_the_experiment(
-    project: Any, copy_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    copy = copy_of(project)
-    ran = copy.python("scripts/keep_results.py", "results/tiny")
-    assert ran.status == 0, ran.output
-    kept = copy.folder / "results" / "tiny"
-    own = load_params(copy.folder / "params.yaml").data.path
-    for path in ("params.yaml", "dvc.lock"):
-        assert (kept / path).read_text() == (copy.folder / path).read_text().replace(str(own), "FOLDER"), path
-    for path in (DEV, "metrics/pair/test.json", "plots/gnn_encoder/recall.png"):
-        assert (kept / path).read_bytes() == (copy.folder / path).read_bytes(), path
-    page, means = (kept / "README.md").read_text(), json.loads((copy.folder / "metrics/test.json").read_text())
-    for system, values in means.items():
-        assert f"| {REGISTRY.systems[system].title} " in page and f" {100 * values['RR@10']:.1f} |" in page, system
-    assert str(date.fromtimestamp((copy.folder / DEV).stat().st_mtime)) in page
-    monkeypatch.syspath_prepend(ROOT / "scripts")
-    from check_results import compared
-
-    table, most = compared(kept / "metrics", copy.folder / "metrics", "RR@10")
-    assert most == 0 and {row[-1] for row in table.rows} == {"the same"}
-    found = json.loads((copy.folder / DEV).read_text())
-    found["gnn_encoder"]["RR@10"] -= 0.02
-    write_json(copy.folder / DEV, found)
-    assert compared(kept / "metrics", copy.folder / "metrics", "RR@10")[1] == pytest.approx(2)
-    del found["bm25"]
-    write_json(copy.folder / DEV, found)
-    assert compared(kept / "metrics", copy.folder / "metrics", "RR@10")[1] == math.inf, "a system that is missing"
-    (copy.folder / "results/tiny/old.txt").touch()
-    shutil.rmtree(copy.folder / "metrics")
-    ran = copy.python("scripts/keep_results.py", "results/tiny")
-    assert ran.status != 0 and (copy.folder / "results/tiny/old.txt").is_file(), "nothing to keep: all stays"
 
 
 def test_the_same_seed_makes_the_same_bytes(project: Any, copy_of: Callable[..., Any]) -> None:

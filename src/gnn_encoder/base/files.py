@@ -37,13 +37,16 @@ def publish(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     for path in [*source.rglob("*"), source]:
         _sync(path)
-    old = source.with_name(source.name + ".replaced")
     if source.is_dir() and target.exists():
+        old = source.with_name(source.name + ".replaced")
         shutil.rmtree(old, ignore_errors=True)
         target.rename(old)
-    source.replace(target)
-    _sync(target.parent)
-    shutil.rmtree(old, ignore_errors=True)
+        source.rename(target)
+        _sync(target.parent)
+        shutil.rmtree(old)
+    else:
+        source.replace(target)
+        _sync(target.parent)
 
 
 def _sync(path: Path) -> None:
