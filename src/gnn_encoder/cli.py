@@ -11,17 +11,15 @@ import re
 import shutil
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.exceptions import TyperException
 
-from gnn_encoder.base.errors import UserError, not_built, report_errors, without_controls
+from gnn_encoder.base.errors import UserError, not_built, report_errors, shorten, without_controls
 from gnn_encoder.base.words import is_empty, without_marks
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import HYBRID, MAIN, registry
@@ -56,6 +54,8 @@ app = typer.Typer(
 )
 
 ALL = "all"  # instead of a branch
+FUSED = "Fuse with BM25 and the training queries"
+System = Annotated[str, typer.Option(help="Which dense system.")]
 EXPORTED = (
     "Query encoder: sentence-transformers, onnx. Passages' vectors: npy, parquet, faiss. "
     "Passages, queries and judgements: beir."
@@ -64,17 +64,10 @@ EXPORTED = (
 
 @app.command()
 def search(
-    query: Annotated[str | None, typer.Argument(help="What to look for; optional with --interactive.")] = None,
+    query: Annotated[str | None, typer.Argument(help="What to look for; without it each line of stdin is one.")] = None,
     system: Annotated[str | None, typer.Option(help=f"Which dense system answers; by default {MAIN}.")] = None,
-    hybrid: Annotated[
-        bool,
-        typer.Option(
-            "--hybrid",
-            help="Fuse with BM25 and the training queries; by default the best system on dev.",
-        ),
-    ] = False,
+    hybrid: Annotated[bool, typer.Option("--hybrid", help=f"{FUSED}; by default the best system on dev.")] = False,
     top: Annotated[int, typer.Option("--top", "-k", min=1, help="Passages to print.")] = 5,
-    interactive: Annotated[bool, typer.Option("--interactive", "-i", help="Read queries, one per line.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a query.")] = False,
 ) -> None:
     """Print the best passages for a query.
@@ -82,22 +75,46 @@ def search(
     \b
     Examples:
       gnn-encoder search "Does Medicare cover hearing aids?"
-      gnn-encoder search "SR-22" --hybrid --top 3 --json
-      gnn-encoder search --interactive < queries.txt
+      gnn-encoder search --hybrid --top 3 --json < queries.txt
     """
-    if query is None and not interactive:
-        raise UserError("no query: put one in quotes after `search`, or read them from stdin with --interactive")
     from gnn_encoder.searcher import Searcher
 
     searcher = Searcher.open(project.index(_system(system, hybrid)), hybrid=hybrid)
-    for text in _queries(query, interactive):
-        began = time.perf_counter()
+    for text in _lines() if query is None else [query]:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise UserError(f"the query {shorten(text)} is not UTF-8: convert it") from error
         found = searcher.answer([text], top)[0]
-        milliseconds = 1000 * (time.perf_counter() - began)
         if found.truncated and not as_json:
             _warn("the query is longer than encoder.query_length: the encoder does not read its end")
-        _print_answer(text, found, milliseconds, as_json=as_json, timed=interactive)
+        _print_answer(text, found, as_json=as_json)
     _tell_other_data()
+
+
+def _lines() -> Iterator[str]:
+    """The queries of stdin, one a line."""
+    while True:
+        if sys.stdin.isatty():
+            typer.echo("query> ", nl=False, err=True)
+        if not (line := sys.stdin.buffer.readline()):
+            return
+        text = without_marks(line).decode(errors="surrogateescape").strip()  # as Python reads an argument
+        if not is_empty(text):
+            yield text
+
+
+def _print_answer(query: str, found: "Answer", *, as_json: bool) -> None:
+    if as_json:
+        answer = {"query": query, "truncated": found.truncated, "hits": [asdict(hit) for hit in found.hits]}
+        # JSON escapes the control characters below 32, and leaves those from 127 on, which a terminal obeys too.
+        typer.echo(re.sub(r"[\x7f-\x9f]", lambda one: f"\\u{ord(one[0]):04x}", json.dumps(answer, ensure_ascii=False)))
+        return
+    width = max(40, min(100, shutil.get_terminal_size().columns))
+    for hit in found.hits:
+        pid, title, text = map(without_controls, (hit.pid, hit.title, hit.text))
+        typer.echo(f"{hit.rank:>3}  {hit.score:8.4f}  {pid}" + (f"  {title}" if title else ""))
+        typer.echo(textwrap.fill(text, width, initial_indent="     ", subsequent_indent="     ") + "\n")
 
 
 def _system(wanted: str | None, hybrid: bool) -> str:
@@ -133,9 +150,9 @@ def init(
       gnn-encoder init configs/msmarco.yaml data.path=/data/msmarco
       gnn-encoder init mgt.beta=0.1
     """
+    if data is None and path is not None:
+        raise UserError("--path belongs to --data: name the source with it, such as --data beir")
     if data is None:
-        if path is not None:
-            raise UserError("--path belongs to --data: name the source with it, such as --data beir")
         _lay_over(arguments or [])
         return
     if path is not None:
@@ -143,10 +160,7 @@ def init(
     from gnn_encoder.init import fit
 
     for line in fit(data, path, arguments or []):
-        if line.startswith("! "):
-            _warn(line.removeprefix("! "), err=False)
-        else:
-            typer.echo(line)
+        typer.echo(line)
     typer.echo("params.yaml is written: `git diff params.yaml` shows it, `bash scripts/reproduce.sh` runs it")
 
 
@@ -155,29 +169,23 @@ def _lay_over(arguments: list[str]) -> None:
     from gnn_encoder.pipeline import experiment
 
     named = {one.partition("=")[0] for one in arguments}
-    preview = experiment.preview(arguments)  # first, since a mistake there is told at once
-    at, told = preview.data.path, None
+    params = experiment.preview(arguments)  # first, since a mistake there is told at once
+    at = params.data.path
     if "data.path" in named and at is not None:
         _check_there("data.path", at)
     if "encoder.model" in named:
         from gnn_encoder.init import check_base_model
-        from gnn_encoder.text.pretrained import resolve
 
-        if Path(resolve(preview.encoder.model)).is_dir():  # else it is fetched when the run needs it
-            told = check_base_model(preview.encoder)
+        typer.echo(check_base_model(params.encoder))
     changed = experiment.init(arguments)
-    for line in (*(changed or ["params.yaml has these values already."]), *([told] if told else [])):
-        typer.echo(line)
-    if at is not None and any(line.startswith("data.path: ") for line in changed) and not _is_there(at):
-        _warn(f"data.path is {at}, which is not there: name yours, `gnn-encoder init data.path=FOLDER`", err=False)
-
-
-def _is_there(path: Path | str) -> bool:
-    return Path(path).expanduser().exists()
+    typer.echo("\n".join(changed or ["params.yaml has these values already."]))
+    is_new = any(line.startswith("data.path: ") for line in changed)
+    if at is not None and is_new and not Path(at).expanduser().exists():
+        typer.echo(f"! data.path is {at}, which is not there: name yours, `gnn-encoder init data.path=FOLDER`")
 
 
 def _check_there(name: str, path: Path | str) -> None:
-    if not _is_there(path):
+    if not Path(path).expanduser().exists():
         raise UserError(f"{name} is {path}: no such file or folder; correct it")
 
 
@@ -220,12 +228,7 @@ def results(
 
 @app.command()
 def report() -> None:
-    """Write report/index.html, all results on one page.
-
-    \b
-    Examples:
-      gnn-encoder report
-    """
+    """Write report/index.html, all results on one page."""
     from gnn_encoder.base.files import write_text
     from gnn_encoder.pipeline.params import load_params
     from gnn_encoder.presenting.page import render
@@ -238,9 +241,7 @@ def report() -> None:
 @app.command()
 def evaluate(
     run: Annotated[Path, typer.Argument(help="A TREC run, plain or .gz: `qid Q0 pid rank score tag` a line.")],
-    qrels: Annotated[
-        Path | None, typer.Argument(help="Judgements: `qid 0 pid grade`, `qid pid grade`, or .parquet.")
-    ] = None,
+    qrels: Annotated[Path | None, typer.Argument(help="Lines `qid 0 pid grade`, `qid pid grade`, or .parquet.")] = None,
     measure: Annotated[list[str] | None, typer.Option("--measure", "-m", help="In ir-measures' names.")] = None,
     against: Annotated[Path | None, typer.Option(help="Another run: paired t-test on the same queries.")] = None,
     answers: Annotated[Path | None, typer.Option(help="Instead of QRELS: a queries table of prepare's.")] = None,
@@ -285,9 +286,7 @@ def inform(
     dev_queries: Annotated[Path, typer.Option(help="Vectors of other queries, which choose.")],
     dev_qrels: Annotated[Path, typer.Option(help="What is relevant for these.")],
     out: Annotated[Path, typer.Option(help="The passages' new vectors: .npy or .parquet.")],
-    unlabelled: Annotated[
-        Path | None, typer.Option(help="Vectors of queries without labels, which inform too.")
-    ] = None,
+    unlabelled: Annotated[Path | None, typer.Option(help="Vectors of queries without labels.")] = None,
     k: Annotated[int, typer.Option(min=1, help="Passages of a query.")] = 6,
     seed: Annotated[int, typer.Option(min=0, help="The same seed, the same vectors.")] = 13,
 ) -> None:
@@ -311,7 +310,7 @@ def inform(
 def export(
     folder: Annotated[Path, typer.Argument(help="A new folder for the files.")],
     to: Annotated[str, typer.Option(help=EXPORTED)],
-    system: Annotated[str, typer.Option(help="Which dense system.")] = MAIN,
+    system: System = MAIN,
 ) -> None:
     """Write a built system in another tool's format.
 
@@ -332,7 +331,7 @@ def export(
 @app.command()
 def add(
     passages: Annotated[Path, typer.Argument(help="JSON lines with _id, text and perhaps title.")],
-    system: Annotated[str, typer.Option(help="Which dense system's index takes them.")] = MAIN,
+    system: System = MAIN,
 ) -> None:
     """Add passages to a built index, without training.
 
@@ -374,11 +373,9 @@ def serve(
         list[str] | None,
         typer.Option(metavar="NAME", help="Which dense system, again for more, or all; the first is the default."),
     ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; by default only this machine can call.")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on; by default for this machine alone.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on.")] = 8000,
-    hybrid: Annotated[bool, typer.Option("--hybrid", help="Fuse each with BM25 and the training queries.")] = False,
+    hybrid: Annotated[bool, typer.Option("--hybrid", help=f"{FUSED}.")] = False,
     allow_host: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="A name by which clients may call, again for more.")
     ] = None,
@@ -401,51 +398,9 @@ def serve(
     app.serve(host=host, port=port, systems=system or [], hybrid=hybrid, allowed_hosts=allow_host or [])
 
 
-def _queries(first: str | None, interactive: bool) -> Iterator[str]:
-    """The query that was given, and those of stdin, one a line; a line that is not UTF-8 is told and passed over.
-
-    Raises:
-        UserError: the first came as other bytes than UTF-8, which Python reads as halves of surrogate pairs.
-    """
-    if first is not None:
-        try:
-            first.encode()
-        except UnicodeEncodeError as error:
-            raise UserError("the query is not UTF-8: convert it") from error
-        yield first
-    for number in count(1) if interactive else ():
-        if sys.stdin.isatty():
-            typer.echo("query> ", nl=False, err=True)
-        if not (line := sys.stdin.buffer.readline()):
-            break
-        try:
-            text = without_marks(line).decode().strip()
-        except UnicodeDecodeError:
-            _warn(f"line {number} is not UTF-8, and passed over: convert it")
-        else:
-            if not is_empty(text):
-                yield text
-
-
-def _warn(line: str, *, err: bool = True) -> None:
+def _warn(line: str) -> None:
     """Print a warning, which is red on a terminal (elsewhere click leaves colours out)."""
-    typer.echo(typer.style(f"! {line}", fg=typer.colors.RED), err=err)
-
-
-def _print_answer(query: str, found: "Answer", milliseconds: float, *, as_json: bool, timed: bool) -> None:
-    if as_json:
-        hits = [asdict(hit) for hit in found.hits]
-        answer = {"query": query, "milliseconds": round(milliseconds, 1), "truncated": found.truncated, "hits": hits}
-        # JSON escapes the control characters below 32, and leaves those from 127 on, which a terminal obeys too.
-        typer.echo(re.sub(r"[\x7f-\x9f]", lambda one: f"\\u{ord(one[0]):04x}", json.dumps(answer, ensure_ascii=False)))
-        return
-    width = max(40, min(100, shutil.get_terminal_size().columns))
-    for hit in found.hits:
-        pid, title, text = map(without_controls, (hit.pid, hit.title, hit.text))
-        typer.echo(f"{hit.rank:>3}  {hit.score:8.4f}  {pid}" + (f"  {title}" if title else ""))
-        typer.echo(textwrap.fill(text, width, initial_indent="     ", subsequent_indent="     ") + "\n")
-    if timed:
-        typer.echo(f"{milliseconds:.1f} ms")
+    typer.echo(typer.style(f"! {line}", fg=typer.colors.RED), err=True)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from gnn_encoder.pipeline.params import Encoder, Params, load_params
 from gnn_encoder.text.batches import Batch, padded
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.pretrained import Source, read_stated
+from gnn_encoder.text.pretrained import Source, read_stated, resolve
 from gnn_encoder.text.tokens import TextTokens, with_title
 from gnn_encoder.training.examples import steps_of
 
@@ -146,7 +146,9 @@ def fit(source: str, path: Path | None, arguments: Sequence[str]) -> Iterator[st
 
 
 def check_base_model(params: Encoder) -> str:
-    """Refuse a base model that cannot be trained or searched with, and tell how it is used."""
+    """Refuse a base model that cannot be trained, and tell how it is used; one of a hub is fetched by the run."""
+    if not Path(resolve(params.model)).is_dir():
+        return f"{params.model} is no folder here: it will be taken from the hub"
     encoder = DualEncoder.from_pretrained(params)
     encoder.freeze_lower(params.frozen_layers)
     return read_stated(Source.of(params)).description(params)
