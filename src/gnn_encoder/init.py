@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import SCRATCH, read_json
-from gnn_encoder.base.tables import UNLABELLED, count_rows
+from gnn_encoder.base.tables import UNLABELLED, count_rows, with_title
 from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.mgt.masking import fold_count
 from gnn_encoder.pipeline import experiment
@@ -26,7 +26,7 @@ from gnn_encoder.text.batches import Batch, padded
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source, read_stated, resolve
-from gnn_encoder.text.tokens import TextTokens, with_title
+from gnn_encoder.text.tokens import TextTokens, title_separator
 from gnn_encoder.training.examples import steps_of
 
 SAMPLE = 10_000  # most texts whose tokens are counted
@@ -96,7 +96,7 @@ class Contents(NamedTuple):
             folder, whole = Path(place), params.data.model_copy(update={"train_queries": None})
             prepare(whole, source, folder, seed=params.seed)
             rows = _rows(folder / "passages.parquet", "title", "text")
-            passages = [with_title(title, text, encoder.tokenizer) for title, text in rows]
+            passages = [with_title(title, text, title_separator(encoder.tokenizer)) for title, text in rows]
             queries = _rows(folder / "queries" / "train.parquet", "text")
             counts = read_json(folder / "statistics.json", dict[str, dict[str, int]])
         read = sum(sum(1 for _ in reader()) for reader in dict.fromkeys(source.queries.values()))

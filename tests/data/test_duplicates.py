@@ -7,7 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gnn_encoder.data.duplicates import Finder
+from gnn_encoder.base.tables import PASSAGES as PASSAGES_TABLE
+from gnn_encoder.data.duplicates import find_identical
+
+from ..texts import write
 
 PASSAGES = [
     ("p0", "Oak", "An oak is a tree."),
@@ -67,7 +70,9 @@ def test_copies_and_queries_that_are_passages(folder: Path, prepared: Callable[.
         ("q", "Itbendswell. Itisused.", []),
     ],
 )
-def test_white_space_and_how_characters_are_stored_make_no_other_text(qid: str, asked: str, own: list[int]) -> None:
+def test_white_space_and_how_characters_are_stored_make_no_other_text(
+    qid: str, asked: str, own: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [
         ("a", "Ash", "It bends well.  It is used."),
         ("b", "Ash ", "It bends well.\n\nIt is used."),  # a copy
@@ -78,8 +83,8 @@ def test_white_space_and_how_characters_are_stored_make_no_other_text(qid: str, 
         ("h", "x", "CAFÉ"),
         ("d#0", "", "It is fine."),
     ]
-    finder = Finder(pl.DataFrame({"qid": [qid], "text": [asked]}))
-    for batch in (rows[:1], rows[1:]):
-        finder.add(pl.DataFrame(batch, ["pid", "title", "text"], orient="row"))
-    assert sorted(finder.own()["passage"]) == own
-    assert [found.tolist() for found in finder.copies()] == [[1, 5], [0, 4]]
+    monkeypatch.setattr("gnn_encoder.base.tables.ROW_GROUP", 3)
+    write(tmp_path / "passages.parquet", PASSAGES_TABLE, *zip(*rows, strict=True))
+    found, mine = find_identical(tmp_path / "passages.parquet", pl.DataFrame({"qid": [qid], "text": [asked]}))
+    assert sorted(mine["passage"]) == own
+    assert (found.copies.tolist(), found.firsts.tolist()) == ([1, 5], [0, 4])

@@ -56,6 +56,11 @@ ATTENTION = pa.schema(
 )
 
 
+def with_title(title: str, text: str, separator: str = " ") -> str:
+    """A passage as one text: title, separator, text; or the text alone where there is no title."""
+    return f"{title}{separator}{text}" if title else text
+
+
 def edge_features(dimension: int) -> pa.Schema:
     """Schema of cross-encoder embeddings of (query, passage) pairs: `feature` is a fixed-size list of float16."""
     return pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("feature", pa.list_(pa.float16(), dimension))])

@@ -9,79 +9,106 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from gnn_encoder.base import tables
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.judgements import NO_PAIRS, Identical, contains, relevant_pairs
 from gnn_encoder.base.matrix import Rows
-from gnn_encoder.base.tables import (
-    COPIES,
-    OWN,
-    PASSAGES,
-    ROW_GROUP,
-    SPLITS,
-    UNLABELLED,
-    count_rows,
-    open_table,
-    write_table,
-)
+from gnn_encoder.base.tables import COPIES, OWN, PASSAGES, SPLITS, UNLABELLED, open_table, with_title, write_table
 from gnn_encoder.base.words import INVISIBLE
 
 SPACES = r"\s\s+|[^\S ]"  # runs of white space but the single blank, which stays and would make most of the work
 
 
-class Finder:
-    """Reads passages batch by batch. Memory: 8 bytes a passage, and the queries.
+def write_identical(prepared: Path, folder: Path) -> dict[str, dict[str, int]]:
+    """Write copies.parquet and each split's own passages. Returns how many there are, by table, for the statistics."""
+    passages, splits = prepared / "passages.parquet", (*SPLITS, UNLABELLED)
+    queries = {split: prepared / "queries" / f"{split}.parquet" for split in splits}
+    asked = (
+        pl.read_parquet(path, columns=["qid", "text"]).with_row_index("query").with_columns(split=pl.lit(split))
+        for split, path in queries.items()
+    )
+    identical, own = find_identical(passages, pl.concat(asked))
+    copies = pl.DataFrame({"passage": identical.copies, "first": identical.firsts})
+    write_table(folder / "copies.parquet", COPIES, [copies.to_arrow()])
+    counts = {"passages": {"copies_of_another": len(copies)}}
+    for split, table in queries.items():
+        pairs = relevant_pairs(table, prepared / "qrels" / f"{split}.parquet", passages)
+        mine = _own_pairs(own.filter(pl.col("split") == split), pairs, identical)
+        write_table(folder / f"{split}.parquet", OWN, [mine.to_arrow()])
+        counts[split] = {"queries_that_are_passages": mine["query"].n_unique()}
+    return counts
+
+
+def find_identical(passages: Path, queries: pl.DataFrame) -> tuple[Identical, pl.DataFrame]:
+    """The copies of a passages table, and the queries that are passages, with the row of the passage.
 
     A query is a passage itself if its text is the passage's text, with its title or without, or if both have the same
     id and the text of one begins with the other: the same id alone says nothing where both are counted from 0. It is
     all passages that its text holds of a document with its id.
 
+    Memory: 8 bytes a passage, and the queries.
+
     Args:
-        queries: columns qid, text and others, which are given back.
+        queries: columns qid, text and others.
+
+    Returns:
+        The copies; and the columns of `queries` but text, with `passage`.
     """
+    asked, first = queries.with_columns(asked=without_case(one_form(pl.col("text")))).drop("text"), 0
+    hashes, own = [np.empty(0, dtype=np.uint64)], list[pl.DataFrame]()
+    for batch in tqdm(open_table(passages, PASSAGES).iter_batches(tables.ROW_GROUP), desc="identical", unit=" batches"):
+        texts = pl.DataFrame(batch).with_columns(one_form(pl.col(name)) for name in ("title", "text"))
+        hashes.append(texts.select(pl.concat_str("title", "text", separator="\n")).to_series().hash(seed=0).to_numpy())
+        own.append(_own_passages(texts.with_row_index("passage", first), asked))
+        first += len(texts)
+    copies, firsts = _copies(np.concatenate(hashes))
+    return Identical(copies=copies, firsts=firsts), pl.concat(own).unique(maintain_order=True)
 
-    def __init__(self, queries: pl.DataFrame) -> None:
-        self._queries = queries.with_columns(asked=without_case(one_form(pl.col("text")))).drop("text")
-        self._tells = [*(name for name in queries.columns if name != "text"), "pid", "passage"]
-        self._hashes = [np.empty(0, dtype=np.uint64)]
-        self._own = [self._matched(pl.DataFrame(PASSAGES.empty_table()), 0)]
 
-    def add(self, batch: pl.DataFrame) -> None:
-        """Read the next passages: columns pid, title, text."""
-        batch = batch.with_columns(one_form(pl.col(name)) for name in ("title", "text"))
-        self._own.append(self._matched(batch, sum(map(len, self._hashes))))
-        whole = batch.select(pl.concat_str("title", "text", separator="\n"))
-        self._hashes.append(whole.to_series().hash(seed=0).to_numpy())
-
-    def own(self) -> pl.DataFrame:
-        """The queries that are passages: the columns of `queries` but text, and pid and passage, its row."""
-        return pl.concat(self._own).unique(maintain_order=True)
-
-    def copies(self) -> tuple[Rows, Rows]:
-        """The rows of the passages that repeat an earlier one, and of the first with the same text. *Shape:* (c,)."""
-        hashes = np.concatenate(self._hashes)
-        ordered = np.sort(hashes)
-        repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-        rows = np.flatnonzero(contains(repeated, hashes))
-        _, first, text = np.unique(hashes[rows], return_index=True, return_inverse=True)
-        firsts = rows[first][text]
-        return rows[firsts != rows], firsts[firsts != rows]
-
-    def _matched(self, batch: pl.DataFrame, first: int) -> pl.DataFrame:
-        text = without_case(pl.col("text"))
-        whole = without_case(pl.concat_str("title", "text", separator=" ").str.strip_chars())
-        rows = batch.select("pid", text=text, whole=whole, passage=pl.int_range(pl.len()) + first)
-        same_id = rows.join(self._queries.with_columns(pid="qid"), on="pid").filter(
-            pl.any_horizontal(
-                one.str.starts_with(other)
-                for name in ("text", "whole")
-                for one, other in ((pl.col(name), pl.col("asked")), (pl.col("asked"), pl.col(name)))
-            )
+def _own_passages(texts: pl.DataFrame, queries: pl.DataFrame) -> pl.DataFrame:
+    """The queries that are some passages. `texts`: columns passage, pid, title, text, in one form."""
+    whole = pl.Series("whole", list(map(with_title, texts["title"], texts["text"])), pl.String)
+    texts = texts.with_columns(whole).with_columns(without_case(pl.col(name)) for name in ("text", "whole"))
+    same_id = texts.join(queries.with_columns(pid="qid"), on="pid").filter(
+        pl.any_horizontal(
+            one.str.starts_with(other)
+            for name in ("text", "whole")
+            for one, other in ((pl.col(name), pl.col("asked")), (pl.col("asked"), pl.col(name)))
         )
-        holds = pl.col("asked").str.contains(pl.col("text"), literal=True)
-        parts = rows.with_columns(qid=pl.col("pid").str.extract(r"^(.*)#[0-9]+$")).drop_nulls("qid")
-        same_document = parts.join(self._queries, on="qid").filter(holds)
-        same_text = [rows.join(self._queries, left_on=name, right_on="asked") for name in ("text", "whole")]
-        return pl.concat([found.select(self._tells) for found in (same_id, same_document, *same_text)])
+    )
+    parts = texts.with_columns(qid=pl.col("pid").str.extract(r"^(.*)#[0-9]+$")).drop_nulls("qid")
+    held = parts.join(queries, on="qid").filter(pl.col("asked").str.contains(pl.col("text"), literal=True))
+    same_text = [texts.join(queries, left_on=name, right_on="asked") for name in ("text", "whole")]
+    wanted = [*(name for name in queries.columns if name != "asked"), "passage"]
+    return pl.concat(found.select(wanted) for found in (same_id, held, *same_text))
+
+
+def _copies(hashes: Rows) -> tuple[Rows, Rows]:
+    """The rows that repeat an earlier one, and the first ones that they repeat. *Shape:* (n,) -> (c,) twice."""
+    ordered = np.sort(hashes)
+    rows = np.flatnonzero(contains(ordered[1:][ordered[1:] == ordered[:-1]], hashes))
+    _, first, text = np.unique(hashes[rows], return_index=True, return_inverse=True)
+    firsts = rows[first][text]
+    return rows[firsts != rows], firsts[firsts != rows]
+
+
+def _own_pairs(own: pl.DataFrame, relevant: pl.DataFrame, identical: Identical) -> pl.DataFrame:
+    """Own passages with all their copies, unless one of these is relevant: columns query, passage, sorted.
+
+    Args:
+        own, relevant: columns query, passage.
+    """
+    if own.is_empty():
+        return NO_PAIRS
+    firsts = (
+        one.select(
+            pl.col("query").cast(pl.Int32), first=pl.Series(identical.first(one["passage"].to_numpy().astype(np.int64)))
+        )
+        for one in (own, relevant)
+    )
+    left = next(firsts).unique().join(next(firsts), on=["query", "first"], how="anti")
+    passages, place = identical.with_copies(left["first"].to_numpy())
+    return pl.DataFrame({"query": left["query"].gather(place), "passage": passages}).sort("query", "passage")
 
 
 def one_form(text: pl.Expr) -> pl.Expr:
@@ -92,47 +119,5 @@ def one_form(text: pl.Expr) -> pl.Expr:
 
 
 def without_case(text: pl.Expr) -> pl.Expr:
-    """Texts in one case, as `core/words.py` has them: lower case, but for what upper case writes otherwise."""
+    """Texts in one case, as `base/words.py` has them: lower case, but for what upper case writes otherwise."""
     return text.str.to_lowercase().str.replace_many({"ß": "ss", "i\u0307": "i"})
-
-
-def write_identical(prepared: Path, folder: Path) -> dict[str, dict[str, int]]:
-    """Write copies.parquet and each split's own passages. Returns how many there are, by table, for the statistics."""
-    passages, splits = prepared / "passages.parquet", (*SPLITS, UNLABELLED)
-    tables = {split: prepared / "queries" / f"{split}.parquet" for split in splits}
-    asked = (
-        pl.read_parquet(path, columns=["qid", "text"]).with_row_index("query").with_columns(split=pl.lit(split))
-        for split, path in tables.items()
-    )
-    finder = Finder(pl.concat(asked))
-    bar = tqdm(total=count_rows(passages), desc="identical passages", unit=" passages")
-    for batch in open_table(passages, PASSAGES).iter_batches(batch_size=ROW_GROUP):
-        finder.add(pl.DataFrame(batch))
-        bar.update(len(batch))
-    bar.close()
-    copies, firsts = finder.copies()
-    found = Identical(copies=copies, firsts=firsts)
-    write_table(folder / "copies.parquet", COPIES, [pl.DataFrame({"passage": copies, "first": firsts}).to_arrow()])
-    own, counts = finder.own(), {}
-    for split, table in tables.items():
-        pairs = relevant_pairs(table, prepared / "qrels" / f"{split}.parquet", passages)
-        mine = own_pairs(own.filter(pl.col("split") == split), pairs, found)
-        write_table(folder / f"{split}.parquet", OWN, [mine.to_arrow()])
-        counts[split] = {"queries_that_are_passages": mine["query"].n_unique()}
-    return {"passages": {"copies_of_another": len(copies)}} | counts
-
-
-def own_pairs(own: pl.DataFrame, relevant: pl.DataFrame, identical: Identical) -> pl.DataFrame:
-    """Own passages with all their copies, unless one of these is relevant: columns query, passage, sorted.
-
-    Args:
-        own, relevant: columns query, passage.
-    """
-    if own.is_empty():
-        return NO_PAIRS
-    first, judged = (identical.first(pairs["passage"].to_numpy().astype(np.int64)) for pairs in (own, relevant))
-    of_own = pl.DataFrame({"query": own["query"], "first": first}, schema_overrides={"query": pl.Int32})
-    of_relevant = pl.DataFrame({"query": relevant["query"], "first": judged}, schema_overrides={"query": pl.Int32})
-    left = of_own.unique().join(of_relevant, on=["query", "first"], how="anti")
-    passages, place = identical.with_copies(left["first"].to_numpy())
-    return pl.DataFrame({"query": left["query"].gather(place), "passage": passages}).sort("query", "passage")

@@ -3,6 +3,7 @@
 import polars as pl
 
 from gnn_encoder.base.runs import read_run
+from gnn_encoder.base.tables import with_title
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import registry, title_of
 from gnn_encoder.presenting.formats import NOTHING, count, shortened
@@ -67,6 +68,6 @@ def _first_passages(system: str, qids: pl.Series) -> dict[str, str]:
     judged = pl.read_parquet(project.qrels(SPLIT)).filter(pl.col("grade") > 0)
     relevant = set(judged.select("qid", "pid").rows())
     return {
-        qid: f"{'relevant: ' if (qid, pid) in relevant else ''}{shortened(f'{title} {text}', LONGEST)}"
+        qid: f"{'relevant: ' if (qid, pid) in relevant else ''}{shortened(with_title(title, text), LONGEST)}"
         for qid, pid, title, text in found.select("qid", "pid", "title", "text").iter_rows()
     }

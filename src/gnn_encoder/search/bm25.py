@@ -24,7 +24,7 @@ from gnn_encoder.base.distributed import cores, tqdm
 from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.files import write_json
 from gnn_encoder.base.matrix import Rows, Scores
-from gnn_encoder.base.tables import PASSAGES, count_rows, iterate_texts
+from gnn_encoder.base.tables import PASSAGES, count_rows, iterate_texts, with_title
 from gnn_encoder.base.words import CHARACTER, words
 from gnn_encoder.pipeline.params import BM25, Stemmer, StopWords
 from gnn_encoder.search.exact import least, of_scores, unpack
@@ -159,6 +159,6 @@ def top(rows: Rows, scores: Scores, depth: int) -> tuple[Rows, Scores]:
 def _tokenize_passages(tokenizer: Tokenizer, path: Path) -> Iterator[list[int]]:
     with tqdm(total=count_rows(path), desc="bm25: index", unit=" passages") as bar:
         for batch in iterate_texts(path, PASSAGES, ["title", "text"]):
-            texts = [f"{title} {text}" for title, text in zip(batch["title"], batch["text"], strict=True)]
+            texts = [with_title(title, text) for title, text in zip(batch["title"], batch["text"], strict=True)]
             yield from tokenizer.streaming_tokenize(texts, update_vocab=True, allow_empty=False)
             bar.update(len(texts))

@@ -19,7 +19,7 @@ from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import cached, fingerprint
 from gnn_encoder.base.matrix import Rows, release, spans, write_header
-from gnn_encoder.base.tables import PASSAGES, QUERIES, count_rows, iterate_texts
+from gnn_encoder.base.tables import PASSAGES, QUERIES, count_rows, iterate_texts, with_title
 from gnn_encoder.text.batches import Batch, padded
 from gnn_encoder.text.pretrained import uncut
 
@@ -176,9 +176,9 @@ def holds_passages(table: Path) -> bool:
     return table.stem == "passages"
 
 
-def with_title(title: str, text: str, tokenizer: PreTrainedTokenizerBase) -> str:
-    """A passage as one text: `title [SEP] text`, as in DPR, or the text alone where there is no title."""
-    return f"{title} {tokenizer.sep_token or ' '} {text}" if title else text
+def title_separator(tokenizer: PreTrainedTokenizerBase) -> str:
+    """What stands between a passage's title and its text: [SEP], as in DPR."""
+    return f" {tokenizer.sep_token or ' '} "
 
 
 def _ids(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> list[list[int]]:
@@ -207,5 +207,6 @@ def _texts(table: Path, tokenizer: PreTrainedTokenizerBase) -> Iterator[list[str
     if not holds_passages(table):
         yield from (rows["text"] for rows in iterate_texts(table, QUERIES, ["text"]))
         return
+    separator = title_separator(tokenizer)
     for rows in iterate_texts(table, PASSAGES, ["title", "text"]):
-        yield [with_title(t, x, tokenizer) for t, x in zip(rows["title"], rows["text"], strict=True)]
+        yield [with_title(t, x, separator) for t, x in zip(rows["title"], rows["text"], strict=True)]
