@@ -1,13 +1,11 @@
 """The whole of each baseline on the tiny corpus and model: what it writes, and that it knows training labels alone."""
 
-import json
 import shutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -119,21 +117,31 @@ def test_only_training_labels_are_used(
     assert written(system, params) != before
 
 
+@pytest.mark.parametrize("by_answers", [False, True])
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_value_on_dev_is_that_of_the_run(folder: Path, params: Params, system: str) -> None:
+def test_the_value_on_dev_is_that_of_the_run(folder: Path, params: Params, system: str, by_answers: bool) -> None:
+    if by_answers:
+        answered("dev")
     write(system, params, Path("written"))
-    choice = read_choice(Path("written"))
-    values = judgements("dev", params.evaluate).measure(read_run(Path("written/dev.trec.gz")), ["RR@10"])
-    assert choice.chosen.value == pytest.approx(mean(values)["RR@10"], abs=1e-12)
+    choice, dev = read_choice(Path("written")), read_run(Path("written/dev.trec.gz"))
+    value = mean(judgements("dev", params.evaluate).measure(dev, ["RR@10"]))["RR@10"]
+    assert choice.chosen.value == pytest.approx(value, abs=1e-12)
     assert choice.chosen.value == max(one.value for one in choice.tried) and choice.queries == 15
-    runs = {split: read_run(Path(f"written/{split}.trec.gz")) for split in ("dev", "test")}
-    for split, run in runs.items():
-        assert (
-            run["qid"].unique(maintain_order=True).to_list() == read_column(project.queries(split), "qid").to_pylist()
-        )
+    for split in project.JUDGED:
+        run, qids = read_run(Path(f"written/{split}.trec.gz")), read_column(project.queries(split), "qid").to_pylist()
+        assert run["qid"].unique(maintain_order=True).to_list() == qids
         assert run.group_by("qid").len()["len"].max() == params.retrieve.depth
     if system in FORMS:
         assert choice.chosen.value == pytest.approx(searched(Path("written/matrix"), params), abs=1e-12)
+
+
+def answered(split: str) -> None:
+    """Have a split judged by answers: the first word of a passage's text for each query."""
+    table = pl.read_parquet(project.queries(split))
+    texts = pl.read_parquet(project.PASSAGES)["text"].head(len(table)).to_list()
+    table = table.with_columns(answers=pl.Series([[text.split()[0]] for text in texts]))
+    write_table(project.queries(split), QUERIES, [table.to_arrow()])
+    write_table(project.qrels(split), QRELS, [QRELS.empty_table()])
 
 
 def searched(matrix: Path, params: Params) -> float:
@@ -166,77 +174,30 @@ def test_neighbours_do_not_bring_a_query_to_itself(
         assert all(set(row) <= {-1, *ran} for row, ran in zip(passages, run, strict=True))
 
 
-def test_the_hybrid_is_never_below_its_parts(folder: Path, params: Params) -> None:
+def test_the_hybrid_takes_the_best_of_each_source(folder: Path, params: Params) -> None:
     write("hybrid", params, Path("written"))
     write("logged_neighbours", params, Path("alone"))
     hybrid, log = read_choice(Path("written")), read_choice(Path("alone"))
     assert hybrid.chosen.value >= log.chosen.value
     assert hybrid.facts.get("log_weight", 0) == log.setting["weight"], "the log stands beside the same M_de"
     assert (Path("written") / LABELLED).is_dir() == bool(log.setting["weight"])
-
-
-def test_the_hybrid_takes_the_best_dense_side(folder: Path, params: Params) -> None:
     shutil.copytree(project.RUNS / "bm25", project.RUNS / "retriever")  # which finds nearly all on the tiny corpus
     shutil.copytree(project.encoder(BASE), project.encoder("retriever"))
-    write("hybrid", params, Path("written"), dense=[BASE, "retriever"])
-    facts = json.loads(Path("written/choice.json").read_text())["facts"]
+    write("hybrid", params, Path("again"), dense=[BASE, "retriever"])
+    facts: Any = read_choice(Path("again")).facts
     assert facts["dense"] == "retriever" and facts["dev_retriever"] > facts["dev_dual_encoder"]
     assert facts["depth"] == params.retrieve.depth
-
-
-# --- the dev queries --------------------------------------------------------------------------------------------------
-
-
-def answered(split: str) -> None:
-    """Have a split judged by answers: the first word of a passage's text for each query."""
-    table = pl.read_parquet(project.queries(split))
-    texts = pl.read_parquet(project.PASSAGES)["text"].head(len(table)).to_list()
-    table = table.with_columns(answers=pl.Series([[text.split()[0]] for text in texts]))
-    write_table(project.queries(split), QUERIES, [table.to_arrow()])
-    write_table(project.qrels(split), QRELS, [QRELS.empty_table()])
-
-
-@pytest.mark.parametrize("by_answers", [False, True])
-def test_rankings_are_measured_as_runs_are(folder: Path, params: Params, by_answers: bool) -> None:
-    if by_answers:
-        answered("dev")
-    random = np.random.default_rng(3)
-    rows = judgements("dev", params.evaluate).judged_rows()
-    assert len(rows) == 15
-    rankings = [np.stack([random.permutation(120)[:25] for _ in rows]) for _ in range(3)]
-    rankings[0][:, 7:] = -1
-    found = judgements("dev", params.evaluate).means(rankings, rows, "RR@10")
-    qids, pids = pl.Series(read_column(project.queries("dev"), "qid")), pl.Series(read_column(project.PASSAGES, "pid"))
-    for value, ranking in zip(found, rankings, strict=True):
-        run = as_run(ranking, qids.gather(rows), pids).filter(pl.col("pid").is_not_null())
-        run = run.filter(pl.Series((ranking >= 0).reshape(-1))) if len(run) == ranking.size else run
-        assert value == pytest.approx(
-            mean(judgements("dev", params.evaluate).measure(run, ["RR@10"]))["RR@10"], abs=1e-12
-        )
-    assert len(set(found)) > 1, "the rankings differ"
-
-
-def test_baselines_of_data_that_is_judged_by_answers(folder: Path, params: Params) -> None:
-    for split in project.JUDGED:
-        answered(split)
-    for system in SYSTEMS:
-        write(system, params, Path(system))
-        values = {one.value for one in read_choice(Path(system)).tried}
-        assert len(values) > 1 or system == "closed_form", system  # which chooses by itself
-
-
-def test_a_sample_of_the_dev_queries(folder: Path, params: Params, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gnn_encoder.pipeline.controls.DEV_QUERIES", 6)
-    rows = controls.dev_queries(params).rows
-    assert len(set(rows.tolist())) == 6 and rows.tolist() == sorted(rows.tolist())
-    assert rows.tolist() == controls.dev_queries(params).rows.tolist()
-    write("query_mean", params, Path("written"))
-    assert read_choice(Path("written")).queries == 6
 
 
 @pytest.mark.parametrize(
     ("measure", "depth"), [("RR@10", 10), ("nDCG@5", 5), ("AP", 50), ("nDCG(judged_only=True)@10", 50)]
 )
-def test_how_deep_a_measure_looks(folder: Path, params: Params, measure: str, depth: int) -> None:
-    section: Any = params.evaluate.model_copy(update={"significance": measure})
-    assert controls.dev_queries(params.model_copy(update={"evaluate": section})).depth == depth
+def test_the_dev_queries_are_a_sample(
+    folder: Path, params: Params, monkeypatch: pytest.MonkeyPatch, measure: str, depth: int
+) -> None:
+    monkeypatch.setattr(controls, "DEV_QUERIES", 6)
+    params = params.model_copy(update={"evaluate": params.evaluate.model_copy(update={"significance": measure})})
+    dev = controls.dev_queries(params)
+    assert dev.depth == depth and dev.measure == measure
+    assert len(set(dev.rows.tolist())) == 6 and dev.rows.tolist() == sorted(dev.rows.tolist())
+    assert dev.rows.tolist() == controls.dev_queries(params).rows.tolist()

@@ -11,7 +11,7 @@ import pytest
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import Rows, Scores
 from gnn_encoder.controls import hybrid
-from gnn_encoder.controls.choose import NOTHING, DevQueries, best_on_dev, ranked_anew, read_choice, top, union
+from gnn_encoder.controls.choose import NOTHING, DevQueries, best_on_dev, read_choice, top, union
 from gnn_encoder.controls.log import LabelledQueries, settings, unit, with_log
 
 RUN = (np.array([[3, 0, 2], [1, 4, -1]]), np.array([[5.0, 4.0, 1.0], [2.0, 1.0, NOTHING]], np.float32))
@@ -185,17 +185,6 @@ def test_settings_begin_with_what_changes_least() -> None:
     assert len(tried) == 11 * (1 + 3 * 4) and tried[0] == {"weight": 0.0, "neighbours": 1, "temperature": 0.02}
     weights = [abs(float(one["weight"])) for one in tried]
     assert weights == sorted(weights) and list(hybrid.WEIGHTS) == sorted(hybrid.WEIGHTS)
-
-
-def test_the_dev_queries_alone_choose() -> None:
-    """Of two settings the second reverses rankings, which dev query 1 alone is asked about."""
-    passages, base = np.array([[4, 5], [6, 7]]), np.array([[2.0, 1.0], [2.0, 1.0]], np.float32)
-    dev = DevQueries(
-        rows=np.array([1]), measure="RR@10", depth=1, values=lambda found: [float((one == 7).mean()) for one in found]
-    )
-    candidates = {split: (passages, lambda one: base * np.float32(one["sign"])) for split in ("dev", "test")}
-    choice, rankings = ranked_anew(candidates, [{"sign": 1.0}, {"sign": -1.0}], dev, depth=2)
-    assert choice.setting == {"sign": -1.0} and rankings["test"][0].tolist() == [[5, 4], [7, 6]]
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"measure": 3}'])
