@@ -133,7 +133,7 @@ def test_a_second_experiment_is_refused_and_single_values_are_not() -> None:
         (["--data", "beir", "--path", "nowhere"], "--path is nowhere: no such file or folder; correct it"),
         (["--data", "beir"], "data.path is null: source beir needs the folder that holds corpus.jsonl; set data.path"),
         (["--data", "beer"], "data.source is 'beer'"),
-        (["--data", "beir", "configs/nq.yaml"], "'configs/nq.yaml' is no KEY=VALUE: leave a config out"),
+        (["--data", "beir", "configs/nq.yaml"], "'configs/nq.yaml': must be KEY=VALUE with a dotted key"),
         ([f"encoder.model={TINY / 'model'}"], "encoder.frozen_layers is 3: the model has 2 layers; lower it"),
         (["encoder.model=other"], "modules.json has Transformer, Dense, where Transformer, Pooling, "),
     ],
@@ -226,7 +226,7 @@ def chosen(queries: int, passages: int = 30_000, device: str = "cpu") -> dict[st
     texts = Sample([], np.arange(50, 150), 0)
     asked = Sample([], np.arange(6, 15), 0)
     counts = {"passages": {"passages": passages}}
-    found = Contents(counts=counts, without_label=0, used=queries, passages=texts, queries=asked)
+    found = Contents(counts=counts, unlabelled=0, trained=queries, passages=texts, queries=asked)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "device", lambda: torch.device(device))
         return _values(load_params(ROOT / "params.yaml"), (), found, 256, 6)

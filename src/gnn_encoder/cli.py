@@ -4,17 +4,16 @@ Each command imports the modules that it needs only when it runs, so that `--hel
 docstring is what `--help` shows of it, in at most 64 characters.
 """
 
-# ruff: noqa: D301 (click reads a backspace as: keep these lines)
-
 import json
 import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer.exceptions import TyperException
@@ -53,6 +52,20 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+Function = TypeVar("Function", bound=Callable[..., None])
+
+
+def command(*examples: str) -> Callable[[Function], Function]:
+    """Register a function as a command, with examples of its use; its docstring is the help."""
+
+    def register(function: Function) -> Function:
+        shown = "".join(f"\n  gnn-encoder {example}" for example in examples)
+        text = cleandoc(function.__doc__ or "")
+        return app.command(help=f"{text}\n\n\b\nExamples:{shown}" if examples else text)(function)
+
+    return register
+
+
 ALL = "all"  # instead of a branch
 FUSED = "Fuse with BM25 and the training queries"
 System = Annotated[str, typer.Option(help="Which dense system.")]
@@ -62,7 +75,7 @@ EXPORTED = (
 )
 
 
-@app.command()
+@command('search "Does Medicare cover hearing aids?"', "search --hybrid --top 3 --json < queries.txt")
 def search(
     query: Annotated[str | None, typer.Argument(help="What to look for; without it each line of stdin is one.")] = None,
     system: Annotated[str | None, typer.Option(help=f"Which dense system answers; by default {MAIN}.")] = None,
@@ -70,13 +83,7 @@ def search(
     top: Annotated[int, typer.Option("--top", "-k", min=1, help="Passages to print.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a query.")] = False,
 ) -> None:
-    """Print the best passages for a query.
-
-    \b
-    Examples:
-      gnn-encoder search "Does Medicare cover hearing aids?"
-      gnn-encoder search --hybrid --top 3 --json < queries.txt
-    """
+    """Print the best passages for a query."""
     from gnn_encoder.searcher import Searcher
 
     searcher = Searcher.open(project.index(_system(system, hybrid)), hybrid=hybrid)
@@ -130,7 +137,11 @@ def _system(wanted: str | None, hybrid: bool) -> str:
     return found
 
 
-@app.command()
+@command(
+    "init --data beir --path my/corpus",
+    "init configs/msmarco.yaml data.path=/data/msmarco",
+    "init mgt.beta=0.1",
+)
 def init(
     arguments: Annotated[
         list[str] | None,
@@ -143,12 +154,6 @@ def init(
 
     With --data it reads and checks the data, and chooses lengths, batches and steps that fit them. Without it lays a
     config, and then single values, over params.yaml.
-
-    \b
-    Examples:
-      gnn-encoder init --data beir --path my/corpus
-      gnn-encoder init configs/msmarco.yaml data.path=/data/msmarco
-      gnn-encoder init mgt.beta=0.1
     """
     if data is None and path is not None:
         raise UserError("--path belongs to --data: name the source with it, such as --data beir")
@@ -189,7 +194,7 @@ def _check_there(name: str, path: Path | str) -> None:
         raise UserError(f"{name} is {path}: no such file or folder; correct it")
 
 
-@app.command()
+@command("results", "results all")
 def results(
     branch: Annotated[str, typer.Argument(help="A branch of systems.yaml, such as pair, or all.")] = MAIN,
 ) -> None:
@@ -197,11 +202,6 @@ def results(
 
     The figures are those of metrics/. With `all` they are of every system that has been evaluated, in one table where
     `compare` has run, else in a table for each branch.
-
-    \b
-    Examples:
-      gnn-encoder results
-      gnn-encoder results all
     """
     from gnn_encoder.evaluation.measures import parse
     from gnn_encoder.pipeline.params import load_params
@@ -226,7 +226,7 @@ def results(
         typer.echo("\n\n".join(filter(None, [claim_sentence(claim), advice(claim)])))
 
 
-@app.command()
+@command()
 def report() -> None:
     """Write report/index.html, all results on one page."""
     from gnn_encoder.base.files import write_text
@@ -238,7 +238,11 @@ def report() -> None:
     typer.echo(f"{project.REPORT}: {len(page.encode()) / 1e6:.1f} MB")
 
 
-@app.command()
+@command(
+    "evaluate run.trec qrels.dev.tsv",
+    'evaluate mine.trec qrels.tsv --against theirs.trec -m nDCG@10 -m "R(rel=2)@1000"',
+    "evaluate run.trec --answers data/prepared/queries/test.parquet -m Success@20",
+)
 def evaluate(
     run: Annotated[Path, typer.Argument(help="A TREC run, plain or .gz: `qid Q0 pid rank score tag` a line.")],
     qrels: Annotated[Path | None, typer.Argument(help="Lines `qid 0 pid grade`, `qid pid grade`, or .parquet.")] = None,
@@ -250,12 +254,6 @@ def evaluate(
     """Judge a TREC run of any tool.
 
     As in trec_eval, passages are ranked by score in single precision, and those of equal scores by descending id.
-
-    \b
-    Examples:
-      gnn-encoder evaluate run.trec qrels.dev.tsv
-      gnn-encoder evaluate mine.trec qrels.tsv --against theirs.trec -m nDCG@10 -m "R(rel=2)@1000"
-      gnn-encoder evaluate run.trec --answers data/prepared/queries/test.parquet -m Success@20
     """
     from gnn_encoder.evaluation import runs_and_qrels
     from gnn_encoder.presenting.quality import judged_table
@@ -278,7 +276,7 @@ def evaluate(
     typer.echo(markdown(judged_table(means, judged.comparisons)))
 
 
-@app.command()
+@command("inform --passages p.npy --queries q.npy --qrels q.tsv --dev-queries d.npy --dev-qrels d.tsv --out new.npy")
 def inform(
     passages: Annotated[Path, typer.Option(help="Their vectors: .npy, or .parquet with columns id and vector.")],
     queries: Annotated[Path, typer.Option(help="Vectors of the training queries, by the same encoder.")],
@@ -294,11 +292,6 @@ def inform(
 
     Ids in qrels are row numbers from 0 for .npy, and those of column id for .parquet. A table says what each method has
     on the dev queries. docs/own-embeddings.md says more.
-
-    \b
-    Examples:
-      gnn-encoder inform --passages p.npy --queries q.npy --qrels qrels.tsv
-        --dev-queries dq.npy --dev-qrels dqrels.tsv --out informed.npy
     """
     from gnn_encoder.estimator import command
 
@@ -306,7 +299,7 @@ def inform(
         typer.echo(line)
 
 
-@app.command()
+@command("export --to sentence-transformers exported/model", "export --to faiss --system dual_encoder exported/faiss")
 def export(
     folder: Annotated[Path, typer.Argument(help="A new folder for the files.")],
     to: Annotated[str, typer.Option(help=EXPORTED)],
@@ -315,11 +308,6 @@ def export(
     """Write a built system in another tool's format.
 
     What is written is its query encoder, its passages' vectors, or its data.
-
-    \b
-    Examples:
-      gnn-encoder export --to sentence-transformers exported/model
-      gnn-encoder export --to faiss --system dual_encoder exported/faiss
     """
     from gnn_encoder import export as exporting
 
@@ -328,17 +316,12 @@ def export(
     _tell_other_data()
 
 
-@app.command()
+@command("add passages.jsonl")
 def add(
     passages: Annotated[Path, typer.Argument(help="JSON lines with _id, text and perhaps title.")],
     system: System = MAIN,
 ) -> None:
-    """Add passages to a built index, without training.
-
-    \b
-    Examples:
-      gnn-encoder add passages.jsonl
-    """
+    """Add passages to a built index, without training."""
     from gnn_encoder import add as adding
 
     typer.echo(adding.add(system, passages))
@@ -367,7 +350,11 @@ def _tell_other_data() -> None:
         typer.echo("This index is of other data than params.yaml now names, which has not run yet.", err=True)
 
 
-@app.command()
+@command(
+    "serve",
+    "serve --system gnn_encoder --system pair --port 8080",
+    "serve --host 0.0.0.0 --allow-host search.example.org",
+)
 def serve(
     system: Annotated[
         list[str] | None,
@@ -383,12 +370,6 @@ def serve(
     """Serve built systems over HTTP.
 
     A page at / searches and explains.
-
-    \b
-    Examples:
-      gnn-encoder serve
-      gnn-encoder serve --system gnn_encoder --system pair --port 8080
-      gnn-encoder serve --host 0.0.0.0 --allow-host search.example.org
     """
     try:
         from gnn_encoder.serve import app

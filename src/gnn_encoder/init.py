@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
-from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import SCRATCH, read_json
 from gnn_encoder.base.tables import UNLABELLED, count_rows, with_title
 from gnn_encoder.data.prepare import open_source, prepare
@@ -47,8 +46,6 @@ STEPS = {
 MOST_PASSES = 10
 EVALUATIONS = {"mgt.alone": 10, "mgt.joint": 5, "train_no_gnn": 4}  # on dev, after the start
 UNKNOWN, CUT, FEW_QUERIES, FEW_DEV = 0.01, 0.05, 300, 50  # from where on there is a warning
-
-Choose = Callable[[str, Any], Any]  # takes a parameter and a value, and returns the value that it gets
 
 
 class Sample(NamedTuple):
@@ -82,8 +79,8 @@ class Contents(NamedTuple):
     """What a source holds."""
 
     counts: dict[str, dict[str, int]]  # statistics.json of stage `prepare`: a table -> what -> how many
-    without_label: int  # queries that are in no split, since nothing is judged relevant for them
-    used: int  # queries that train
+    unlabelled: int  # queries that are in no split, since nothing is judged relevant for them
+    trained: int  # queries
     passages: Sample
     queries: Sample  # of those that train
 
@@ -103,8 +100,8 @@ class Contents(NamedTuple):
         there = counts["train"]["queries"]
         return cls(
             counts=counts,
-            without_label=read - there - counts["dev"]["queries"] - counts["test"]["queries"],
-            used=min(there, params.data.train_queries or there),
+            unlabelled=read - there - counts["dev"]["queries"] - counts["test"]["queries"],
+            trained=min(there, params.data.train_queries or there),
             passages=Sample.of([used.passage_prefix + text for text in passages], encoder),
             queries=Sample.of([used.query_prefix + text for (text,) in queries], encoder),
         )
@@ -118,13 +115,8 @@ def _rows(table: Path, *columns: str) -> list[tuple[Any, ...]]:
 def fit(source: str, path: Path | None, arguments: Sequence[str]) -> Iterator[str]:
     """Write a params.yaml that fits a source, and yield what was found. After an error params.yaml is as it was.
 
-    Args:
-        source, path: data.source and data.path.
-        arguments: `KEY=VALUE` each; these values are kept, and others follow from them.
+    Values that arguments (`KEY=VALUE`) give are kept, and others follow from them.
     """
-    for argument in arguments:
-        if "=" not in argument:
-            raise UserError(f"{argument!r} is no KEY=VALUE: leave a config out, and put quotes around blanks")
     experiment.refuse_second()
     at = [] if path is None else [f"data.path={experiment.shown(str(path))}"]
     usual = ["data.train_queries=null", *([GPU_TOKENS] if device().type == "cuda" else [])]
@@ -167,7 +159,7 @@ def _values(base: Params, own: Collection[str], found: Contents, longest: int, l
         chosen[name] = value
         return value
 
-    n, passages = found.used, found.counts["passages"]["passages"]
+    n, passages = found.trained, found.counts["passages"]["passages"]
     asked = choose("encoder.query_length", min(longest, max(SHORT_QUERY, found.queries.length(WHOLE_QUERIES))))
     read = choose("encoder.passage_length", min(longest, found.passages.length(WHOLE_PASSAGES)))
     pair = choose("train_cross_encoder.max_length", min(longest, PAIR_TOKENS, asked + read))
@@ -200,7 +192,7 @@ def _values(base: Params, own: Collection[str], found: Contents, longest: int, l
     return chosen
 
 
-def _choose_mgt(choose: Choose, n: int) -> None:
+def _choose_mgt(choose: Callable[[str, Any], Any], n: int) -> None:
     """Folds, rates and steps of Masked Graph Training and of its control, for n training queries."""
     rounds = fold_count(choose("mgt.beta", round(1 / max(2, min(MOST_FOLDS, n // FOLD)), 3)))
     choose("mgt.sums", True)
@@ -239,9 +231,9 @@ def _found(params: Params, found: Contents) -> Iterator[str]:
         f", {copies:,} of them copies of another" if copies else ""
     )
     numbers = {
-        f"to train with ({counts['train'].get('judgements', 0):,} judgements)": found.used,
+        f"to train with ({counts['train'].get('judgements', 0):,} judgements)": found.trained,
         **{split: counts[split]["queries"] for split in ("dev", "test")},
-        "without a label, which are left out": found.without_label,
+        "without a label, which are left out": found.unlabelled,
         "of data.unlabelled": counts.get(UNLABELLED, {}).get("queries", 0),
         "are passages themselves": sum(of.get("queries_that_are_passages", 0) for of in counts.values()),
     }
@@ -272,8 +264,8 @@ def _time(params: Params, encoder: DualEncoder, found: Contents) -> str:
 
     read, total = params.encoder.passage_length, found.counts["passages"]["passages"]
     encoding = took(read, total * passages.mean(read), passages.texts)
-    candidates = (params.denoise.queries or found.used) * params.denoise.candidates
-    edges = found.used * params.build_graph.k if params.mgt.edge_features == "cross_encoder" else 0
+    candidates = (params.denoise.queries or found.trained) * params.denoise.candidates
+    edges = found.trained * params.build_graph.k if params.mgt.edge_features == "cross_encoder" else 0
     each = min(pair, passages.mean(pair) + queries.mean(pair))
     scoring = took(pair, (candidates + edges) * each, pairs)
     both = f"{candidates:,} candidates" + (f" and {edges:,} edges" if edges else "")
@@ -291,8 +283,8 @@ def _warnings(params: Params, found: Contents, longest: int) -> Iterator[str]:
         if (cut := sample.cut(limit)) > CUT:
             cure = "docs/data.md says how to cut them" if limit == longest else "raise that length in section encoder"
             yield f"{cut:.0%} of the {kind} are longer than is read, and what is not read is not found: {cure}"
-    if found.used < FEW_QUERIES:
-        yield f"{found.used:,} training queries are few: training and graph gain little with less than some hundred"
+    if found.trained < FEW_QUERIES:
+        yield f"{found.trained:,} training queries are few: training and graph gain little with less than some hundred"
     if dev < FEW_DEV:
         cure = "add dev queries; where the source has none, raise data.dev_fraction"
         yield f"{dev:,} dev queries are few: what is chosen by their score is chosen by chance; {cure}"

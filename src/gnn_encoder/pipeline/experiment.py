@@ -31,16 +31,8 @@ def init(
 ) -> list[str]:
     """Change the experiment in `path`: lay chosen values, then a config, then `KEY=VALUE` arguments over it.
 
-    A section is laid over that of `path` key by key; every other value is replaced whole. Of two arguments that set one
-    value, the later one wins.
-
-    Args:
-        arguments: `KEY=VALUE` each, the value in YAML; the first one may be the path of a config instead.
-        chosen: values by their dotted names.
-        by: the arguments that the line on top of `path` names after `gnn-encoder init`; by default those above.
-
-    Returns:
-        A line for each value that changed: `mgt.beta: 0.05 -> 0.1`.
+    Of two that set one value, the later one wins. The first argument may be a config's path. The line on top of `path`
+    names the arguments, or those `by` which they were made. Returns a line a change: `mgt.beta: 0.05 -> 0.1`.
     """
     before, made = load_params(path), _made(path)
     settings = dict(chosen or {}) | given(arguments)
