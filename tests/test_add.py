@@ -20,7 +20,7 @@ from gnn_encoder import Searcher, add
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.pipeline import project
 from gnn_encoder.search.faiss_index import PassageIndex
-from gnn_encoder.searcher import current, versions
+from gnn_encoder.searcher import current, newest
 from gnn_encoder.text.encoder import DualEncoder, EmbeddedQueries
 
 from . import built, small
@@ -153,7 +153,7 @@ def test_another_build_takes_the_place_of_versions(root: Path) -> None:
     assert contents(SYSTEM) == {**BUILT, "p20": "text 20"}
     call("add", str(jsonl(root / "a.jsonl", {"n2": "two"})))
     assert contents(SYSTEM) == {**BUILT, "p20": "text 20", "n2": "two"}
-    assert len([*versions(SYSTEM).iterdir()]) == 3
+    assert len([*newest(SYSTEM).parent.iterdir()]) == 3
 
 
 def test_hybrid(root: Path) -> None:
@@ -182,7 +182,7 @@ def test_wrong_rows_are_told_in_one_line_and_change_nothing(root: Path, text: st
         Path("add.jsonl").write_text(text)
     code, _, err = call("add", "add.jsonl")
     assert code == 2 and err.startswith(f"error: {message}") and err.count("\n") == 1
-    assert [path.name for path in versions(SYSTEM).iterdir()] == ["lock"] and contents(SYSTEM) == BUILT
+    assert [path.name for path in newest(SYSTEM).parent.iterdir()] == ["lock"] and contents(SYSTEM) == BUILT
 
 
 @pytest.mark.parametrize(
@@ -248,7 +248,7 @@ def test_a_kill_leaves_the_old_version_or_the_new_one(root: Path, monkeypatch: p
         found = contents(SYSTEM)
         assert found in (before, after)
         add.add(SYSTEM, jsonl(Path("last.jsonl"), {"last": "last"}))
-        assert contents(SYSTEM) == found | {"last": "last"} and len([*versions(SYSTEM).iterdir()]) == 4
+        assert contents(SYSTEM) == found | {"last": "last"} and len([*newest(SYSTEM).parent.iterdir()]) == 4
 
 
 def test_a_second_command_waits_for_the_first(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

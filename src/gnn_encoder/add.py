@@ -29,7 +29,7 @@ from gnn_encoder.pipeline.opening import embed_rows, load_encoder, open_queries
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.project import registry
 from gnn_encoder.search.faiss_index import PassageIndex, build, check_ids
-from gnn_encoder.searcher import Version, built_fingerprint, current, versions
+from gnn_encoder.searcher import Version, current, newest
 from gnn_encoder.text.corpus import embed_passages
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder, TextModel
@@ -45,7 +45,8 @@ def add(system: str, path: Path) -> str:
     if system not in registry().of_kind("plain", "graph"):
         cure = "put the passages into the data, and build again"
         raise UserError(f"--system is {system!r}: its vectors are not made of a passage's text alone; {cure}")
-    home, link = versions(system), versions(system) / built_fingerprint(system)
+    link = newest(system)
+    home = link.parent
     home.mkdir(parents=True, exist_ok=True)
     with (home / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # until this process ends in whatever way
@@ -134,12 +135,9 @@ def _open_informer(system: str, table: Path, params: Params) -> Encode:
     _check_model(source.base, DualEncoder.passage_fingerprint(project.encoder(source.base)))
     joint, base = graph_encoder(source, folder, params)[0], project.encoder(source.base)
     m_de, dtype = load_encoder(base, params.encoder), read_manifest(project.embeddings(source.base)).dtype
-    links, embeds, inform = (
-        _alone(m_de, table, params),
-        _alone(joint, table, params),
-        open_informer(source, folder, joint, params),
-    )
-    asked, reach = embed_rows(m_de, source.queries, params.encoder), Reach.of(inform.near.graph, inform.near.labelled)
+    links, embeds = _alone(m_de, table, params), _alone(joint, table, params)
+    asked, inform = embed_rows(m_de, source.queries, params.encoder), open_informer(source, folder, joint, params)
+    reach = Reach.of(inform.near.graph, inform.near.labelled)
     m_ce = _open_m_ce(source, table, params) if inform.near.features else None
 
     def encode(rows: Rows) -> Matrix:

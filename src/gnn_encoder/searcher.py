@@ -1,8 +1,4 @@
-"""Searching a built system from Python, as `gnn-encoder search` does.
-
-for hit in Searcher.open("data/indexes/gnn_encoder").search("Does Medicare cover hearing aids?", k=10):
-    print(hit.rank, hit.score, hit.pid, hit.text)
-"""
+"""Searching a built system from Python, as `gnn-encoder search` does; docs/use.md shows how."""
 
 from collections.abc import Sequence
 from contextlib import chdir
@@ -38,22 +34,16 @@ class Version:
         return cls(folder / "index", folder / "embeddings", folder / "passages.parquet")
 
 
-def versions(system: str) -> Path:
-    """Folder of what `gnn-encoder add` made of a system's index (add.py)."""
-    return project.DATA / "versions" / system
-
-
-def built_fingerprint(system: str) -> str:
-    """By which a built index is known."""
-    return str(read_json(project.index(system) / MANIFEST, dict[str, Any])["fingerprint"])
+def newest(system: str) -> Path:
+    """The link to the newest version that `gnn-encoder add` made of the built index (add.py)."""
+    built = read_json(project.index(system) / MANIFEST, dict[str, Any])
+    return project.DATA / "versions" / system / str(built["fingerprint"])
 
 
 def current(system: str) -> Version:
     """What a search opens: the newest version of the built index, or the built index itself."""
-    if (project.index(system) / MANIFEST).is_file():
-        link = versions(system) / built_fingerprint(system)
-        if link.is_symlink():
-            return Version.at(link.parent / link.readlink())  # read now, so that all parts are of one version
+    if (project.index(system) / MANIFEST).is_file() and (link := newest(system)).is_symlink():
+        return Version.at(link.parent / link.readlink())  # read now, so that all parts are of one version
     return Version(project.index(system), project.embeddings(system), project.PASSAGES)
 
 
@@ -118,25 +108,18 @@ class Searcher:
                 f"{index.folder}: holds {index.passages} passages, {version.passages} has {len(passages)}; "
                 "build the index again (`dvc repro`)"
             )
-        both = None
-        if hybrid:
-            built = count_rows(project.PASSAGES)
-            both = HybridIndex.open(index, system, project.index(LEXICAL), project.RUNS / HYBRID, built)
+        folders, built = (project.index(LEXICAL), project.RUNS / HYBRID), count_rows(project.PASSAGES)
         return cls(
             version=version,
             encoder=DualEncoder.load(Path(dense[system].encoder), precision="fp32").for_inference(),
             index=index,
-            hybrid=both,
+            hybrid=HybridIndex.open(index, system, *folders, built) if hybrid else None,
             pids=TableRows(index.folder / PIDS, PID_TABLE),
             passages=passages,
         )
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
-        """Find the `k` best passages, best first, or all passages where the corpus has fewer.
-
-        Raises:
-            UserError: as `answer`.
-        """
+        """Find the `k` best passages, best first, or all passages where the corpus has fewer."""
         return self.answer([query], k)[0].hits
 
     def answer(self, queries: Sequence[str], k: int) -> list[Answer]:

@@ -85,13 +85,6 @@ def serving(root: Path, log: Path) -> Iterator[Server]:
             process.wait()
 
 
-@pytest.fixture
-def own_server(root: Path, tmp_path: Path) -> Iterator[Server]:
-    """A server over the copy of the project."""
-    with serving(root, tmp_path / "log.txt") as started:
-        yield started
-
-
 @pytest.fixture(scope="session")
 def server(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server that no test changes or stops."""

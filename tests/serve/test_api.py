@@ -10,7 +10,6 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from gnn_encoder import Searcher
-from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import read_column
 from gnn_encoder.pipeline import project
 from gnn_encoder.serve.app import create_app
@@ -56,18 +55,6 @@ def test_systems(client: Client) -> None:
     assert told["examples"] == read_column(project.queries("dev"), "text").to_pylist()[:6]
     names = [one["name"] for one in client("all").get("/systems").json()["systems"]]
     assert names == ["gnn_encoder", "dual_encoder", "labels_alone"]
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("bm25", "--system is 'bm25': must be all or one of untouched, "),
-        ("pair", "data/indexes/pair/manifest.json: not built yet"),
-    ],
-)
-def test_systems_that_cannot_be_served(client: Client, name: str, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        create_app([name])
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,9 @@
-"""Real servers: how they stop, and how they take over what is built beside them."""
+"""Real servers: how they take over what is built beside them, and how they stop; and the errors of the command."""
 
 import json
-import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -15,43 +12,32 @@ import httpx
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from fastapi.testclient import TestClient
 
 from gnn_encoder.add import add
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import MATRIX
 from gnn_encoder.pipeline import project
+from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.faiss_index import build
-from gnn_encoder.serve.app import serve
+from gnn_encoder.serve.app import create_app, serve
 
-from ..project import ROOT
-from .conftest import QUERY, Server, until
+from ..project import call
+from ..small import make_hybrid
+from .conftest import QUERY, Server, serving, until
 
 NEW = {"_id": "new-1", "title": "", "text": "Halloumi is a cheese that is made with the milk of goats and sheep."}
-
-
-def test_sigterm_lets_requests_end_and_then_ends_the_server(own_server: Server) -> None:
-    """The first explanation opens the graph, so that the answer takes a while; the signal comes in between."""
-    answers: list[httpx.Response] = []
-    request = threading.Thread(target=lambda: answers.append(own_server.get("/explain", pid="city-2")))
-    request.start()
-    time.sleep(0.3)
-    own_server.process.send_signal(signal.SIGTERM)
-    request.join()
-    assert answers[0].status_code == 200
-    assert own_server.process.wait(20) in (0, -signal.SIGTERM)
-    assert "Traceback" not in own_server.log.read_text()
 
 
 def rebuilt(scratch: Path) -> Path:
     """A new index of the system gnn_encoder, whose best passage for any query is `city-2`."""
     pids = pq.read_table(project.PASSAGES)["pid"].to_pylist()
-    copy = scratch / "embeddings"
-    shutil.copytree(project.embeddings("gnn_encoder"), copy)
-    passages = np.load(copy / MATRIX)
+    shutil.copytree(project.embeddings("gnn_encoder"), scratch)
+    passages = np.load(scratch / MATRIX)
     values = 0.001 * passages
     values[pids.index("city-2")] = 100 * passages.mean(axis=0)
-    np.save(copy / MATRIX, values)
-    build(copy, scratch / "index", factory="Flat", pids=project.PASSAGES, system="gnn_encoder", seed=1)
+    np.save(scratch / MATRIX, values)
+    build(scratch, scratch / "index", factory="Flat", pids=project.PASSAGES, system="gnn_encoder", seed=1)
     return scratch / "index"
 
 
@@ -89,13 +75,32 @@ def best(server: Server) -> str:
     return pid
 
 
-def test_a_new_index_is_taken_over_under_load_without_a_failed_request(
-    root: Path, own_server: Server, tmp_path: Path
-) -> None:
-    """It is first missing, then half there, then of other passages; the old one answers all the while."""
-    new, folder, before = rebuilt(tmp_path), project.index("gnn_encoder"), best(own_server)
+def test_what_is_added_or_built_anew_is_taken_over_without_a_failed_request(root: Path, tmp_path: Path) -> None:
+    """SIGTERM then lets a request end: an explanation, which opens the graph first, so that it takes a while."""
+    with serving(root, tmp_path / "log.txt") as server:
+        (root / "new.jsonl").write_text(json.dumps(NEW) + "\n", encoding="utf-8")
+        add("gnn_encoder", root / "new.jsonl")
+        until(lambda: NEW["text"] in {hit["text"] for hit in server.hits(query=NEW["text"], k=100)})
+        counts = {one["name"]: one["passages"] for one in server.get("/systems").json()["systems"]}
+        assert counts == {"gnn_encoder": 121, "dual_encoder": 120}
+        added = server.get("/explain", pid="new-1")
+        assert added.status_code == 409 and "was added after the build" in added.json()["detail"]
+        _build_anew(server, tmp_path)
+        answers: list[httpx.Response] = []
+        request = threading.Thread(target=lambda: answers.append(server.get("/explain", pid="city-2")))
+        request.start()
+        time.sleep(0.3)
+        server.process.send_signal(signal.SIGTERM)
+        request.join()
+        assert answers[0].status_code == 200 and server.process.wait(20) in (0, -signal.SIGTERM)
+        assert "Traceback" not in server.log.read_text()
+
+
+def _build_anew(server: Server, scratch: Path) -> None:
+    """An index that is first missing, then half there, then of other passages; the old one answers all the while."""
+    new, folder, before = rebuilt(scratch / "matrix"), project.index("gnn_encoder"), best(server)
     assert before != "city-2"
-    with Load(own_server) as load:
+    with Load(server) as load:
         shutil.rmtree(folder)
         time.sleep(0.5)
         folder.mkdir()
@@ -109,24 +114,12 @@ def test_a_new_index_is_taken_over_under_load_without_a_failed_request(
         (folder / ".pids").replace(folder / "pids.parquet")
         (folder / ".index.faiss").write_bytes(whole)
         (folder / ".index.faiss").replace(folder / "index.faiss")
-        until(lambda: "made of other passages than now" in own_server.log.read_text())
-        assert best(own_server) == before
+        until(lambda: "made of other passages than now" in server.log.read_text())
+        assert best(server) == before
         shutil.copy(new / "pids.parquet", folder / ".pids")
         (folder / ".pids").replace(folder / "pids.parquet")
-        until(lambda: best(own_server) == "city-2")
+        until(lambda: best(server) == "city-2")
     assert load.failures == [] and load.first == {before, "city-2"}
-    assert own_server.log.read_text().count("took over a new index") == 1
-
-
-def test_what_was_added_is_found(root: Path, own_server: Server) -> None:
-    (root / "new.jsonl").write_text(json.dumps(NEW) + "\n", encoding="utf-8")
-    add("gnn_encoder", root / "new.jsonl")
-    until(lambda: NEW["text"] in {hit["text"] for hit in own_server.hits(query=NEW["text"], k=100)})
-    counts = {one["name"]: one["passages"] for one in own_server.get("/systems").json()["systems"]}
-    assert counts == {"gnn_encoder": 121, "dual_encoder": 120}
-    assert own_server.get("/explain", pid="city-2").json()["gate"] > 0
-    added = own_server.get("/explain", pid="new-1")
-    assert added.status_code == 409 and "was added after the build" in added.json()["detail"]
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-name.invalid"])
@@ -137,25 +130,17 @@ def test_an_address_of_another_machine(host: str) -> None:
         serve(host=host, port=8000, systems=[], hybrid=False, allowed_hosts=[])
 
 
-def test_the_command_tells_what_is_wrong_in_one_line(built: Path, server: Server) -> None:
+def test_the_command_tells_what_is_wrong_in_one_line(root: Path, server: Server) -> None:
     for options, told in (
         (["--system", "pair", "--port", "0"], "error: data/indexes/pair/manifest.json: not built yet"),
+        (["--system", "bm25", "--port", "0"], "error: --system is 'bm25': must be all or one of untouched, "),
         (["--port", server.url.rpartition(":")[2]], "Address already in use; stop what uses it"),
     ):
-        command = [sys.executable, "-m", "gnn_encoder.cli", "serve", *options]
-        environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-        done = subprocess.run(command, cwd=built, capture_output=True, text=True, env=environment, timeout=60)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1) and told in done.stderr
+        code, out, err = call("serve", *options)
+        assert (code, out, err.count("\n")) == (2, "", 1) and told in err
 
 
 def test_hybrid(root: Path) -> None:
-    from fastapi.testclient import TestClient
-
-    from gnn_encoder.search.bm25 import BM25Index
-    from gnn_encoder.serve.app import create_app
-
-    from ..small import make_hybrid
-
     make_hybrid(1.0, 20)
     with TestClient(create_app(["gnn_encoder"], hybrid=True, hosts=["*"])) as client:
         found = client.get("/search", params={"query": QUERY, "k": 3}).json()["hits"]
