@@ -16,18 +16,20 @@ from gnn_encoder.text.corpus import embed_passages, embed_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source
+from gnn_encoder.text.tokens import TextTokens
 
 from ..encoders import settings
-from ..texts import write_queries
 from .conftest import QUERIES, TEXTS, TITLES
 
 QUERY, PASSAGE = "question: ", "bread "
 LONG = "oven flour " * 40  # longer than what is read
+ASKED = ["bread oven", "why?", LONG]
 
 
 @pytest.fixture
-def plain(tiny_model: Path) -> DualEncoder:
+def plain(tiny_model: Path, passages_table: Path, monkeypatch: pytest.MonkeyPatch) -> DualEncoder:
     """The same weights without a prefix."""
+    monkeypatch.setattr(project, "PASSAGES", passages_table)
     return DualEncoder.from_pretrained(settings(tiny_model)).for_inference()
 
 
@@ -39,68 +41,43 @@ def folder(tiny_model: Path, tmp_path: Path) -> Path:
     return tmp_path / "encoder"
 
 
-def load(folder: Path) -> DualEncoder:
-    return DualEncoder.load(folder, precision="fp32").for_inference()
-
-
 def expected_queries(plain: DualEncoder, texts: list[str]) -> NDArray[np.float32]:
     """An encoder without prefixes reads texts that have it already."""
     return plain.embed_queries([QUERY + text for text in texts])
 
 
-def test_queries_given_as_texts(plain: DualEncoder, folder: Path) -> None:
-    texts = ["bread oven", "why?", LONG]
-    expected = expected_queries(plain, texts)
-    assert np.abs(expected - plain.embed_queries(texts)).max() > 0.01, "the prefix matters"
-    np.testing.assert_allclose(load(folder).embed_queries(texts), expected, atol=2e-5)
-
-
-def test_tables(plain: DualEncoder, folder: Path, queries_table: Path, passages_table: Path, patched: None) -> None:
-    encoder, rows = load(folder), np.arange(6)
+def test_texts_and_tables(plain: DualEncoder, folder: Path, queries_table: Path) -> None:
+    encoder, rows = DualEncoder.load(folder, precision="fp32").for_inference(), np.arange(6)
+    expected = expected_queries(plain, ASKED)
+    assert np.abs(expected - plain.embed_queries(ASKED)).max() > 0.01, "the prefix matters"
+    found = encoder.read_queries(ASKED)
+    np.testing.assert_allclose(found.vectors, expected, atol=2e-5)
+    assert found.is_cut.tolist() == [False, False, True]
     found = embed_queries(encoder, open_queries(queries_table, encoder), 512)
     np.testing.assert_allclose(found, expected_queries(plain, QUERIES), atol=2e-5)
-    found = embed_passages(encoder, open_passages(encoder), 512, rows)
-    np.testing.assert_allclose(found, expected_passages(plain, queries_table.parent), atol=2e-5)
-
-
-def expected_passages(plain: DualEncoder, folder: Path) -> NDArray[np.float32]:
     sep = plain.tokenizer.sep_token
     whole = [PASSAGE + (f"{title} {sep} {text}" if title else text) for title, text in zip(TITLES, TEXTS, strict=True)]
-    (folder / "whole").mkdir(exist_ok=True)
-    tokens = open_queries(write_queries(folder / "whole" / "train.parquet", whole), plain)
-    return embed_passages(plain, tokens, 512, np.arange(6))
+    expected = embed_passages(plain, TextTokens.of(whole, plain.tokenizer), 512, rows)
+    np.testing.assert_allclose(embed_passages(encoder, open_passages(encoder), 512, rows), expected, atol=2e-5)
 
 
-@pytest.fixture
-def patched(passages_table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(project, "PASSAGES", passages_table)
-
-
-def test_a_cross_encoder_reads_none(tiny_model: Path, queries_table: Path, patched: None) -> None:
+def test_a_cross_encoder_reads_none(plain: DualEncoder, tiny_model: Path, queries_table: Path) -> None:
     with_prefix = settings(tiny_model, query_prefix=QUERY, passage_prefix=PASSAGE)
     model = CrossEncoder.from_pretrained(Source(str(tiny_model)), with_prefix)
-    plain = DualEncoder.from_pretrained(settings(tiny_model))
-    for found, expected in (
-        (open_queries(queries_table, model), open_queries(queries_table, plain)),
-        (open_passages(model), open_passages(plain)),
-    ):
-        assert np.array_equal(found.ids, expected.ids)
+    assert np.array_equal(open_queries(queries_table, model).ids, open_queries(queries_table, plain).ids)
+    assert np.array_equal(open_passages(model).ids, open_passages(plain).ids)
 
 
-def test_sentence_transformers_puts_it_before_a_query_by_itself(
-    plain: DualEncoder, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_exports_put_it_before_a_query_by_themselves(
+    plain: DualEncoder, folder: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(project, "encoder", lambda system: folder)
-    (tmp_path / "out").mkdir()
+    for name in ("out", "copied"):
+        (tmp_path / name).mkdir()
     export_sentence_transformer("gnn_encoder", tmp_path / "out")
-    texts = ["bread oven", "why?", LONG]
-    found = SentenceTransformer(str(tmp_path / "out"), device="cpu").encode(texts)
-    np.testing.assert_allclose(found, expected_queries(plain, texts), atol=2e-5)
-
-
-def test_the_tokenizer_of_the_onnx_export_puts_it_there(folder: Path, tiny_model: Path, tmp_path: Path) -> None:
-    (tmp_path / "copied").mkdir()
-    write_tokenizer(folder, tmp_path / "copied", read_settings(folder), prefixed=True)
+    found = SentenceTransformer(str(tmp_path / "out"), device="cpu").encode(ASKED)
+    np.testing.assert_allclose(found, expected_queries(plain, ASKED), atol=2e-5)
+    write_tokenizer(folder, tmp_path / "copied", read_settings(folder), prefixed=True)  # of the ONNX export
     copied = Tokenizer.from_file(str(tmp_path / "copied" / "tokenizer.json"))
     own = AutoTokenizer.from_pretrained(tiny_model)
     for text in ("bread oven", LONG):

@@ -104,12 +104,6 @@ def test_pair_equals_the_tokenizer(
     assert_same(batch, expected)
 
 
-def test_the_test_does_cut(tiny_model: Path, passages_table: Path) -> None:
-    tokenizer = plain(bert, tiny_model)
-    lengths = opened(passages_table, tokenizer, 1000).lengths(np.arange(6))
-    assert lengths.min() == 1 and lengths.max() > 64
-
-
 def test_tokens_are_made_once(tiny_model: Path, queries_table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = load_tokenizer(Source(str(tiny_model)))
     made = []
@@ -125,12 +119,10 @@ def test_tokens_are_made_once(tiny_model: Path, queries_table: Path, monkeypatch
 def test_a_tokenizer_that_was_called_before_tokenises_the_same(tiny_model: Path, queries_table: Path) -> None:
     tokenizer = load_tokenizer(Source(str(tiny_model)))
     expected = np.array(opened(queries_table, tokenizer, 1000).ids)
-    used = load_tokenizer(Source(str(tiny_model)))
-    used(["a b c d e f", "a"], truncation=True, max_length=4, padding=True)
-    np.testing.assert_array_equal(opened(queries_table, used, 1000).ids, expected)
-    # Made anew rather than read back.
-    used(["a b c d e f", "a"], truncation=True, max_length=4, padding=True)
-    np.testing.assert_array_equal(opened(queries_table, used, 1001).ids, expected)
+    assert np.diff(opened(queries_table, tokenizer, 1000).offsets).max() > 50, "the tests above do cut"
+    for most in (1000, 1001):  # read back, and made anew
+        tokenizer(["a b c d e f", "a"], truncation=True, max_length=4, padding=True)
+        np.testing.assert_array_equal(opened(queries_table, tokenizer, most).ids, expected)
 
 
 def test_a_tokenizer_without_padding_is_refused(tiny_model: Path) -> None:

@@ -124,7 +124,7 @@ class Encoder(Section):
 
     model: str  # hub name, folder, or package:NAME/FOLDER
     revision: str | None
-    trust_remote_code: bool
+    trust_remote_code: bool = False  # whether code of the model's folder is run
     # Of these four, null is what the model's own files state: text/pretrained.py.
     pooling: Literal["cls", "mean", "max", "lasttoken"] | None
     similarity: Literal["dot", "cosine"] | None

@@ -111,8 +111,7 @@ def write_windows(
 ) -> None:
     """Write a matrix, `window` rows at a time, shared by all devices; windows that an interrupted run wrote are kept.
 
-    Args:
-        work: yields (window, its rows) for each of the window numbers that it gets. *Shape:* rows (any, d).
+    `work` yields (window, its rows) for each of the window numbers that it gets. *Shape:* rows (any, d).
     """
     if is_finished(folder, manifest):
         return

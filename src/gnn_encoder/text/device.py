@@ -12,9 +12,7 @@ from gnn_encoder.base import distributed
 
 def device() -> torch.device:
     """The GPU of this rank, or the CPU where there is no GPU."""
-    if torch.cuda.is_available():
-        return torch.device("cuda", distributed.local_rank())
-    return torch.device("cpu")
+    return torch.device("cuda", distributed.local_rank()) if torch.cuda.is_available() else torch.device("cpu")
 
 
 def processor() -> str:
@@ -23,7 +21,7 @@ def processor() -> str:
         return torch.cuda.get_device_name()
     described = Path("/proc/cpuinfo")
     found = re.search(r"model name\s*: (.+)", described.read_text("utf-8")) if described.is_file() else None
-    return found[1] if found else platform.processor() or platform.machine()
+    return found[1] if found else platform.processor()
 
 
 def supports_bf16() -> bool:

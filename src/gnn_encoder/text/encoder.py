@@ -37,15 +37,10 @@ class TextModel(nn.Module):
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, precision: str) -> None:
         super().__init__()
-        self.tokenizer = tokenizer
-        self.template = Template(tokenizer)
-        self.dtype = working_dtype(precision)
+        self.tokenizer, self.template, self.dtype = tokenizer, Template(tokenizer), working_dtype(precision)
 
     def for_inference(self) -> Self:
-        """Drop gradients and hold the weights in the working dtype, so that no batch has to cast them.
-
-        In bf16 the weights also take half the memory, and a GPU computes no padding.
-        """
+        """Drop gradients and hold the weights in the working dtype, so that no batch has to cast them."""
         self.eval().requires_grad_(False).to(self.dtype)
         for model in self.children():
             pack_where_possible(model)
@@ -114,8 +109,8 @@ class DualEncoder(TextModel):
         for name in ("query_length", "passage_length"):
             allow_length(model, tokenizer, f"encoder.{name}", getattr(params, name))
         allow_length(model, tokenizer, "dual_cross.max_length", pair_length or 0)
-        taken = DualEncoderSettings.__annotations__.keys() - {"pair_length"}
-        settings = DualEncoderSettings(**{name: getattr(params, name) for name in taken}, pair_length=pair_length)
+        taken = params.model_dump(include=DualEncoderSettings.__annotations__.keys())
+        settings = DualEncoderSettings(**taken, pair_length=pair_length)
         return cls(
             query=model,
             passage=model if params.shared else load_model(source, dropout=params.dropout),
@@ -254,11 +249,7 @@ def check_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
 
 
 def allow_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str, tokens: int) -> None:
-    """Make sure that the model has a position for each of `tokens` tokens, and that the tokenizer leaves so many.
-
-    Args:
-        name: the parameter that sets `tokens`.
-    """
+    """Make sure that model and tokenizer take the `tokens` tokens that the parameter `name` sets."""
     limit = positions(model)
     if limit is not None and tokens > limit:
         raise UserError(f"{name} is {tokens}: the model has {limit} positions; set it to at most {limit}")
@@ -268,8 +259,7 @@ def allow_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, nam
 def freeze_lower(model: nn.Module, layers: int) -> None:
     """Exclude the lowest `layers` layers from training, and what comes before them: the embeddings and what maps them.
 
-    The layers are the first list of as many modules as the configuration counts layers, and parameters are in the order
-    in which a text passes them.
+    The layers are the first list of as many modules as there are layers, and parameters are in a text's order.
     """
     total = cast(Any, model.config).num_hidden_layers
     lists = (module for module in model.modules() if isinstance(module, nn.ModuleList))

@@ -276,8 +276,7 @@ def read_stated(source: Source) -> Stated:
     if similarity not in (None, *TEMPERATURES):
         raise _refused(source, f"config_sentence_transformers.json has the similarity {similarity}")
     if kinds and config.truncate_dim is not None:
-        said = f"config_sentence_transformers.json has truncate_dim {config.truncate_dim}, where all columns are taken"
-        raise _refused(source, said, "remove it there, in a copy of its folder")
+        raise _refused(source, f"config_sentence_transformers.json has truncate_dim {config.truncate_dim}")
     length = texts.max_seq_length or tokenizer.model_max_length or NO_LIMIT
     return Stated(
         pooling=_pooling(source, modules[1].path) if "Pooling" in kinds else None,
@@ -323,5 +322,5 @@ def _prompt(config: Files, words: Sequence[str], others: Sequence[str]) -> str |
     return next((found for name in wanted if (found := prompts.get(name))), None)
 
 
-def _refused(source: Source, what: str, cure: str = PLAIN) -> UserError:
-    return UserError(f"model {source.model!r}: its {what}; take another encoder.model, or {cure}")
+def _refused(source: Source, what: str) -> UserError:
+    return UserError(f"model {source.model!r}: its {what}; take another encoder.model, or {PLAIN}")
