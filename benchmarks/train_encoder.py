@@ -31,10 +31,10 @@ from gnn_encoder.pipeline.params import Contrastive, Params, load_params
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import resolve
 from gnn_encoder.text.tokens import open_tokens
-from gnn_encoder.training.contrastive import ContrastiveTask, Texts
-from gnn_encoder.training.dev import DevSample
-from gnn_encoder.training.examples import to_examples
-from gnn_encoder.training.loop import WARMUP, Settings, fit, parameter_group
+from gnn_encoder.train.dev import DevSample
+from gnn_encoder.train.dual_encoder import ContrastiveTask, Texts
+from gnn_encoder.train.examples import to_examples
+from gnn_encoder.train.loop import WARMUP, fit, parameter_group
 
 FACTOR = 1.5
 DROPOUT, RATE = 0.1, 5e-5
@@ -63,8 +63,7 @@ def ours(triples: Triples, params: Params, batch: int, steps: int, part: int) ->
             examples = to_examples(pl.DataFrame(listed), 2 * n)
             texts = Texts(encoder, queries, passages, batch_tokens=params.encoder.batch_tokens, chunk_size=part)
             task = ContrastiveTask(encoder, texts, examples, settings, seed=SEED, dev=(UNSCORED, queries))
-            how = Settings(name=OURS, title=OURS, seed=SEED)
-            history = fit(task, [parameter_group(encoder, RATE)], how, Path())
+            history = fit(task, [parameter_group(encoder, RATE)], Path(), name=OURS, title=OURS, seed=SEED)
             return float(np.mean([row["loss"] for row in history]))
 
         losses: list[float] = []

@@ -14,12 +14,11 @@ from gnn_encoder.base.runs import read_run, write_ranking
 from gnn_encoder.base.tables import DEV_CANDIDATES, EXAMPLES, QRELS, read_column, read_table, write_table
 from gnn_encoder.data.answers import best_answered, judged_by_answers, with_answered
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.candidates import find_candidates
 from gnn_encoder.pipeline.project import LEXICAL, UNTOUCHED
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.bm25 import BM25Index
-from gnn_encoder.training.dev import DEPTH, candidates_of, sample_queries
-from gnn_encoder.training.examples import examples_from_candidates
+from gnn_encoder.train.candidates import POOL_DEPTH, candidates_of, find_candidates, sample_queries
+from gnn_encoder.train.examples import examples_from_candidates
 
 
 def main(stage: Stage) -> None:
@@ -52,7 +51,7 @@ def write_dev(stage: Stage, lexical: pl.DataFrame) -> None:
     pairs = relevant_pairs(queries, folder / project.POSITIVES.name, project.PASSAGES)
     sample = sample_queries(pairs, params.dev.queries, params.seed)
     runs = [lexical, read_run(project.run_file(UNTOUCHED, "dev"))]
-    depth = -(-DEPTH // len(runs))  # of each: together they bring in as many as M_de alone for MGT
+    depth = -(-POOL_DEPTH // len(runs))  # of each: together they bring in as many as M_de alone for MGT
     top = pl.concat([found.filter(pl.col("rank") <= depth) for found in runs])
     retrieved = with_rows(top, queries, project.PASSAGES).filter(pl.col("query").is_in(sample.tolist()))
     found = retrieved.select("query", "passage").unique()

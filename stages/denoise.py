@@ -9,9 +9,8 @@ from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.tables import EXAMPLES, TARGETS, write_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.pipeline.teaching import teacher_scores
-from gnn_encoder.training.denoise import Ranks, denoise, read_top, spread
-from gnn_encoder.training.dev import sample_queries
+from gnn_encoder.train.candidates import denoise, read_top, sample_queries, spread
+from gnn_encoder.train.teacher import teacher_scores
 
 log = logging.getLogger(__name__)
 
@@ -21,17 +20,16 @@ def main(stage: Stage) -> None:
     params, settings, queries = stage.params, stage.params.denoise, project.queries("train")
     pairs = relevant_pairs(queries, project.qrels("train"), project.PASSAGES)
     candidates = read_top(project.CANDIDATES, settings.range_max)
-    ranks = Ranks(0, settings.range_max, settings.candidates)
     rows = sample_queries(pairs, settings.queries or len(pairs), params.seed)
     asked = pl.col("query").is_in(pl.Series(rows, dtype=pl.Int32).implode())
-    chosen = spread(candidates.filter(asked), ranks).select("query", "passage", listed=pl.lit(True))
+    chosen = spread(candidates.filter(asked), settings.range_max, settings.candidates)
+    chosen = chosen.select("query", "passage", listed=pl.lit(True))
     # A labelled passage is a positive whatever its score, which `relative` and the soft targets read.
     labelled = pairs.filter(asked).join(chosen, on=["query", "passage"], how="anti").with_columns(listed=pl.lit(False))
     scored = teacher_scores(
         pl.concat([chosen, labelled]).sort("query", "passage"),
         queries,
         stage.work,
-        ranks,
         params,
         cross_encoder=project.CROSS_ENCODER,
         max_length=params.train_cross_encoder.max_length,

@@ -13,35 +13,31 @@ from gnn_encoder.base import distributed
 from gnn_encoder.base.files import write_json
 from gnn_encoder.base.judgements import Identical, relevant_pairs
 from gnn_encoder.base.tables import EXAMPLES, UNLABELLED, count_rows, write_table
-from gnn_encoder.pair.labelling import NOTHING_TO_LABEL, Score, label_labelled, label_unlabelled
+from gnn_encoder.pair import NOTHING_TO_LABEL, Score, label_labelled, label_unlabelled
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.candidates import find_candidates
 from gnn_encoder.pipeline.opening import embed_table
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.pipeline.teaching import teacher_scores
-from gnn_encoder.pipeline.training import train_cross_encoder
 from gnn_encoder.search.exact import exact_top_k
-from gnn_encoder.training.denoise import Ranks, read_top
+from gnn_encoder.train.candidates import find_candidates, read_top
+from gnn_encoder.train.cross_encoder import train_cross_encoder
+from gnn_encoder.train.teacher import teacher_scores
 
 
 def main(stage: Stage) -> None:
     """Write what pre-training and fine-tuning learn from; queries.parquet and own.parquet are of pre-training."""
     params, pair, queries = stage.params, stage.params.pair, project.queries("train")
-    teacher, own = project.CROSS_ENCODER, (pair.teacher, "pair.teacher", params)
+    ranks, depth, teacher = params.denoise, params.denoise.range_max, project.CROSS_ENCODER
     if pair.teacher:
+        own = pair.teacher, "pair.teacher", params
         teacher = stage.once("teacher", lambda folder: train_cross_encoder(*own, folder, "pair_teacher"))
-    depth, length = params.denoise.range_max, (pair.teacher or params.train_cross_encoder).max_length
-
-    ranks = Ranks(0, depth, params.denoise.candidates)
+    length = (pair.teacher or params.train_cross_encoder).max_length
 
     def scored_in(part: str, queries: Path) -> Score:
-        how = {"cross_encoder": teacher, "max_length": length, "title": "pair_label"}
-        return lambda lists: teacher_scores(lists, queries, stage.work / part, ranks, params, **how)
+        how: dict[str, Any] = {"cross_encoder": teacher, "max_length": length, "title": "pair_label"}
+        return lambda lists: teacher_scores(lists, queries, stage.work / part, params, **how)
 
-    candidates, pairs = (
-        read_top(project.CANDIDATES, depth if pair.pseudo_labels else None),
-        relevant_pairs(*project.tables("train")),
-    )
+    candidates = read_top(project.CANDIDATES, depth if pair.pseudo_labels else None)
+    pairs = relevant_pairs(*project.tables("train"))
     examples, counts = label_labelled(candidates, pairs, pair, ranks, scored_in("labelled", queries))
     pretraining, quality = examples, dict[str, Any]()
     if pair.pseudo_labels and count_rows(project.queries(UNLABELLED)):
@@ -49,8 +45,7 @@ def main(stage: Stage) -> None:
         vectors = embed_table("retriever", queries, params.encoder)
         # The queries with hidden labels stand first among the unlabelled ones, and so have the same rows in both.
         hidden, identical = relevant_pairs(*project.tables(UNLABELLED)), Identical.read(project.IDENTICAL, UNLABELLED)
-        matrix = project.embeddings("retriever")
-        find = partial(exact_top_k, matrix, k=depth, name="denoise.range_max")
+        find = partial(exact_top_k, project.embeddings("retriever"), k=depth, name="denoise.range_max")
         parts = find_candidates(find, vectors, stage.work / "candidates", identical, hidden, label="search")
         candidates = pl.DataFrame(pa.concat_tables(parts))
         pretraining, quality = label_unlabelled(candidates, hidden, pair, ranks, scored_in("unlabelled", queries))

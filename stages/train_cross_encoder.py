@@ -1,7 +1,7 @@
 """train_cross_encoder: M_ce, on labelled positives against mined candidates (section 3.4)."""
 
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.pipeline.training import train_cross_encoder
+from gnn_encoder.train.cross_encoder import train_cross_encoder
 
 
 def main(stage: Stage) -> None:

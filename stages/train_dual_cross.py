@@ -15,10 +15,9 @@ from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import DualCross, Params
 from gnn_encoder.pipeline.project import title_of
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.pipeline.training import logged_counts, train_dual_encoder
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.training.contrastive import Generated, Texts
-from gnn_encoder.training.examples import Examples, read_examples
+from gnn_encoder.train.dual_encoder import Generated, Texts, logged_counts, train_dual_encoder
+from gnn_encoder.train.examples import Examples, read_examples
 
 PRETRAIN = "dual_cross.pretrain"
 PLAIN_SHARE = 0.75  # of the passages of fine-tuning that are read alone, where the passage alone is a view too

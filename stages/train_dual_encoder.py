@@ -8,12 +8,9 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.project import title_of
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.pipeline.training import logged_counts, train_dual_encoder
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.training.contrastive import Texts
-from gnn_encoder.training.examples import read_examples
-
-TEACHER_WEIGHT = 0.7  # of the soft targets in the loss, where there are some
+from gnn_encoder.train.dual_encoder import Texts, logged_counts, train_dual_encoder
+from gnn_encoder.train.examples import read_examples
 
 
 def main(stage: Stage) -> None:
@@ -29,7 +26,7 @@ def main(stage: Stage) -> None:
     examples = read_examples(Path(item["examples"]), count_rows(project.PASSAGES), identical, scored=True)
     examples = examples.weighed(logged_counts(queries))
     if "targets" in item:
-        examples = examples.taught(Path(item["targets"]), TEACHER_WEIGHT)
+        examples = examples.taught(Path(item["targets"]))
     asked, passages = open_queries(queries, encoder), open_passages(encoder)
     texts = Texts(encoder, asked, passages, **params.encoder.sizes)
     alpha = settings.alpha if item.get("passage_centric") else 0.0

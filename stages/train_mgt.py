@@ -4,7 +4,7 @@ from gnn_encoder.mgt.phases import train_gnn_encoder
 from gnn_encoder.pipeline.graphs import GraphArtifacts, open_given
 from gnn_encoder.pipeline.opening import open_queries
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.training.loop import write_history
+from gnn_encoder.train.loop import write_history
 
 
 def main(stage: Stage) -> None:

@@ -4,7 +4,7 @@ from gnn_encoder.mgt.phases import train_control
 from gnn_encoder.pipeline.graphs import open_given
 from gnn_encoder.pipeline.project import MAIN, registry, title_of
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.training.loop import write_history
+from gnn_encoder.train.loop import write_history
 
 
 def main(stage: Stage) -> None:

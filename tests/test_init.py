@@ -15,7 +15,7 @@ from gnn_encoder.data.prepare import open_source
 from gnn_encoder.init import STEPS, Contents, Sample, _values
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.training.examples import steps_of
+from gnn_encoder.train.examples import steps_of
 
 from .project import ROOT, call, declare
 

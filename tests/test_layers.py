@@ -1,4 +1,4 @@
-"""The packages of the method stand in one order: each imports only those before it, and none knows the pipeline."""
+"""The packages of the method stand in one order: each imports only those before it, and none knows a stage."""
 
 import ast
 
@@ -12,28 +12,31 @@ ORDER = (
     ("data",),
     ("text",),
     ("search",),
-    ("training",),
+    ("train",),
     ("evaluation",),
     ("controls",),
     ("graph",),
     ("mgt",),
     ("estimator", "pair", "dual_cross"),
 )
-PARAMS = "gnn_encoder.pipeline.params"  # what the sections of params.yaml hold, which all may read
+# What the sections of params.yaml hold, where artifacts lie, and how they are opened, which all may read.
+SHARED = tuple(f"gnn_encoder.pipeline.{name}" for name in ("params", "project", "opening"))
 LEVEL = {package: level for level, packages in enumerate(ORDER) for package in packages}
 
 
 def imported(package: str) -> set[str]:
     """The project's packages and modules that the files of a package import."""
-    assert (SOURCE / package).is_dir()
+    files = [*(SOURCE / package).rglob("*.py"), *SOURCE.glob(f"{package}.py")]
+    assert files
     modules = set()
-    for file in (SOURCE / package).rglob("*.py"):
+    for file in files:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module:
-                modules |= {f"{node.module}.{alias.name}" for alias in node.names if node.module != PARAMS}
+                modules |= {f"{node.module}.{alias.name}" for alias in node.names}
             elif isinstance(node, ast.Import):
                 modules |= {f"{alias.name}." for alias in node.names}
-    found = {module.split(".")[1] for module in modules if module.startswith("gnn_encoder.")}
+    others = (module for module in modules if module.startswith("gnn_encoder.") and not module.startswith(SHARED))
+    found = {module.split(".")[1] for module in others}
     return found - {package, "", "__version__"}
 
 

@@ -26,7 +26,7 @@ from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source, read_stated, resolve
 from gnn_encoder.text.tokens import TextTokens, title_separator
-from gnn_encoder.training.examples import steps_of
+from gnn_encoder.train.examples import steps_of
 
 SAMPLE = 10_000  # most texts whose tokens are counted
 WHOLE_PASSAGES, WHOLE_QUERIES = 0.95, 0.99  # shares that are read whole

@@ -7,7 +7,7 @@ import polars as pl
 
 from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.tables import CANDIDATES, COPIES, OWN, write_table
-from gnn_encoder.training.examples import to_examples
+from gnn_encoder.train.examples import to_examples
 
 # Passages 1, 4 and 7 have one text, 2 and 3 another; query 1 is passage 5 itself, and query 2 passage 3, so 2 as well.
 OWN_PAIRS = pl.DataFrame({"query": [1, 2, 2], "passage": [5, 2, 3]}, schema={"query": pl.Int32, "passage": pl.Int32})

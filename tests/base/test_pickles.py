@@ -20,7 +20,7 @@ from gnn_encoder.graph.network import QueryPassageGNN
 from gnn_encoder.search.faiss_index import PassageIndex
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.training import checkpoints
+from gnn_encoder.train import loop as checkpoints
 
 from ..encoders import dual_encoder
 from ..project import ROOT
@@ -77,8 +77,8 @@ LOADERS: dict[str, tuple[str, Callable[[Path, Trap], None], Callable[[Path], Any
     "cross-encoder": ("model.safetensors", pickled, lambda path: CrossEncoder.load(path.parent)),
     "GNN": ("gnn.safetensors", pickled, lambda path: QueryPassageGNN.load(path.parent)),
     "estimator": ("graph.safetensors", pickled, lambda path: GNNEncoder.load(path.parent)),
-    "checkpoint": ("last.pt", as_checkpoint, lambda path: checkpoints.load(path, {})),
-    "plain checkpoint": ("last.pt", pickled, lambda path: checkpoints.load(path, {})),
+    "checkpoint": ("last.pt", as_checkpoint, lambda path: checkpoints.load_checkpoint(path, {})),
+    "plain checkpoint": ("last.pt", pickled, lambda path: checkpoints.load_checkpoint(path, {})),
     "own vectors": ("vectors.npy", as_array, VectorFile.read),
     "plain vectors": ("vectors.npy", pickled, VectorFile.read),
     "own table": ("vectors.parquet", pickled, VectorFile.read),

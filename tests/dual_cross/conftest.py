@@ -9,7 +9,7 @@ from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens, open_tokens
 
 from ..texts import text, write_queries
-from ..training.conftest import examples, tables, texts, tiny_encoder
+from ..train.conftest import examples, tables, texts, tiny_encoder
 
 __all__ = ["examples", "tables", "texts"]
 

@@ -15,7 +15,7 @@ from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens, open_tokens
 
 from ..texts import text, write_queries
-from ..training.conftest import tiny_encoder
+from ..train.conftest import tiny_encoder
 
 GENERATED, PASSAGES = 4, 12
 

@@ -10,7 +10,7 @@ from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.text import corpus
 from gnn_encoder.text.tokens import TextTokens
 
-from ..training.two_ranks import check
+from ..train.two_ranks import check
 from ..two_processes import run_two
 from . import two_ranks
 from .conftest import pair_encoder

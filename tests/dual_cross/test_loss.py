@@ -12,10 +12,10 @@ from torch import Tensor
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source, load_tokenizer
 from gnn_encoder.text.tokens import TextTokens, single_batch, text_batch
-from gnn_encoder.training.contrastive import Generated, Texts, contrastive_step
-from gnn_encoder.training.examples import Examples, TrainingBatch
+from gnn_encoder.train.dual_encoder import Generated, Texts, contrastive_step
+from gnn_encoder.train.examples import Examples, TrainingBatch
 
-from ..training.test_gradient_cache import gradients, keep_float64
+from ..train.test_gradient_cache import gradients, keep_float64
 from .conftest import PAIR_LENGTH, pair_encoder
 
 # Five queries, their positives, then two hard negatives each. Of query 2, passage 11 is also judged relevant; of

@@ -20,9 +20,9 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.search.faiss_index import PassageIndex
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.training import contrastive
-from gnn_encoder.training.dev import candidates_of, sample_queries
-from gnn_encoder.training.examples import TrainingBatch, examples_from_candidates
+from gnn_encoder.train import dual_encoder as contrastive
+from gnn_encoder.train.candidates import candidates_of, sample_queries
+from gnn_encoder.train.examples import TrainingBatch, examples_from_candidates
 
 from ..project import ROOT, call_stage, declare
 

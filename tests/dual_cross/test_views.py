@@ -18,7 +18,7 @@ from gnn_encoder.text.corpus import encode_corpus, passage_inputs
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 
-from ..training.conftest import tiny_encoder
+from ..train.conftest import tiny_encoder
 from .conftest import PAIR_LENGTH, VIEWS, pair_encoder
 
 ORIGIN = Origin(model_fingerprint="model", input_fingerprint="input")

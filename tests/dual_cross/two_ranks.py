@@ -14,12 +14,12 @@ from gnn_encoder.text import corpus
 from gnn_encoder.text.corpus import encode_corpus, transform_corpus
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
-from gnn_encoder.training.collectives import sum_gradients, sum_value
-from gnn_encoder.training.contrastive import Texts, contrastive_step
-from gnn_encoder.training.examples import TrainingBatch
+from gnn_encoder.train.dual_encoder import Texts, contrastive_step
+from gnn_encoder.train.examples import TrainingBatch
+from gnn_encoder.train.loop import sum_gradients, sum_value
 
 CHUNK = 3
-TRAINING = Path(__file__).parents[1] / "training" / "two_ranks.py"
+TRAINING = Path(__file__).parents[1] / "train" / "two_ranks.py"
 ASKED = np.array([0, 7, 35, 1, 12])  # 0 and 1 are of one passage, on different ranks
 
 
@@ -43,7 +43,7 @@ def open_encoder(folder: Path) -> DualEncoder:
 
 
 def open_texts(folder: Path) -> tuple[TextTokens, TextTokens]:
-    return TextTokens(folder / "queries"), TextTokens(folder / "passages")
+    return TextTokens.open(folder / "queries"), TextTokens.open(folder / "passages")
 
 
 def main(folder: Path) -> None:

@@ -20,13 +20,13 @@ from ..pipeline.test_bad_input import check
 from ..pipelines import TIMED
 
 OFTEN = {
-    "gnn_encoder.training.loop:CHECKPOINT_SECONDS": 0.0,
+    "gnn_encoder.train.loop:CHECKPOINT_SECONDS": 0.0,
     "gnn_encoder.text.inputs:WINDOW": 16,
     "gnn_encoder.text.corpus:WINDOW": 16,
     "gnn_encoder.text.cross_encoder:WINDOW": 16,
     "gnn_encoder.dual_cross.generation:WINDOW": 16,
 }
-CHECKPOINT = "gnn_encoder.training.checkpoints:save"
+CHECKPOINT = "gnn_encoder.train.checkpoints:save"
 BLOCK = "gnn_encoder.base.matrix:ArrayWriter.write"
 FEATURES = "gnn_encoder.text.cross_encoder:write_part"
 SCORES = "gnn_encoder.text.cross_encoder:np.save"

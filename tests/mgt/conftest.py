@@ -1,5 +1,5 @@
 """The small task of the training tests: tokens, examples, an encoder."""
 
-from ..training.conftest import examples, tables, texts
+from ..train.conftest import examples, tables, texts
 
 __all__ = ["examples", "tables", "texts"]

@@ -7,7 +7,7 @@ import torch
 
 from gnn_encoder.base.judgements import Identical
 from gnn_encoder.mgt.corpus_softmax import Pool, corpus_loss
-from gnn_encoder.training.examples import to_examples
+from gnn_encoder.train.examples import to_examples
 
 CERTAIN = np.array([7, 3, 7, 90])
 

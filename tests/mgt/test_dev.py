@@ -5,7 +5,7 @@ import polars as pl
 
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.mgt.given import draw_dev
-from gnn_encoder.training.dev import DevSample
+from gnn_encoder.train.dev import DevSample
 
 # M_de's embeddings of six passages and of the queries 0 and 2: 0 finds passages 3 and 1, 2 finds passages 2 and 4.
 CACHED = np.array([[0, 0], [2, 0], [0, 3], [3, 0], [0, 2], [0, 0]], dtype=np.float16)

@@ -35,15 +35,14 @@ from gnn_encoder.mgt.tasks import (
 from gnn_encoder.pipeline.params import MGT, Dev, Joint
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import open_tokens
-from gnn_encoder.training.contrastive import Texts
-from gnn_encoder.training.dev import DevSample
-from gnn_encoder.training.dev_score import reciprocal_ranks
-from gnn_encoder.training.examples import Examples, TrainingBatch
-from gnn_encoder.training.loop import Task
+from gnn_encoder.train.dev import DevSample, reciprocal_ranks
+from gnn_encoder.train.dual_encoder import Texts
+from gnn_encoder.train.examples import Examples, TrainingBatch
+from gnn_encoder.train.loop import Task
 
 from ..graph.oracle import informed
 from ..texts import text, write_queries
-from ..training.conftest import tiny_encoder
+from ..train.conftest import tiny_encoder
 
 N, M, K, D_E = 8, 12, 3, 5
 UNLABELLED = {

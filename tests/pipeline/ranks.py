@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from gnn_encoder.base import distributed
-from gnn_encoder.training import loop
+from gnn_encoder.train import loop
 
 
 def load_forks() -> Any:

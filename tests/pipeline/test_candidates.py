@@ -10,12 +10,11 @@ import pytest
 from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.matrix import Matrix, Rows, Scores
 from gnn_encoder.base.tables import CANDIDATES, candidates_table, iterate_candidates, write_table
-from gnn_encoder.pipeline import candidates
-from gnn_encoder.pipeline.candidates import find_candidates
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.training.cross_encoder import candidate_examples
-from gnn_encoder.training.denoise import read_top
-from gnn_encoder.training.examples import examples_from_candidates, to_examples
+from gnn_encoder.train import candidates
+from gnn_encoder.train.candidates import find_candidates, read_top
+from gnn_encoder.train.cross_encoder import candidate_examples
+from gnn_encoder.train.examples import examples_from_candidates, to_examples
 
 QUERIES, PASSAGES, DEPTH = 23, 40, 6
 PAIRS = pl.DataFrame({"query": [0, 3, 3, 7, 9, 22], "passage": [1, 0, 5, 2, 2, 3]}).cast(pl.Int32)

@@ -18,9 +18,8 @@ from gnn_encoder.text.batches import Batch
 from gnn_encoder.text.encoder import allow_length
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens, single_batch
-from gnn_encoder.training.collectives import sum_value
-from gnn_encoder.training.contrastive import Batches, chunks, local_share
-from gnn_encoder.training.loop import Settings, fit, write_history
+from gnn_encoder.train.dual_encoder import BatchSampler, chunks, local_share
+from gnn_encoder.train.loop import fit, sum_value, write_history
 
 log = logging.getLogger(__name__)
 BATCH = 32  # pairs of a step
@@ -70,7 +69,7 @@ class GeneratorTask:
     def __init__(self, model: QueryGenerator, texts: PairTexts, *, epochs: float, batch_size: int, seed: int) -> None:
         self.modules: dict[str, nn.Module] = {"generator": model}
         self._model, self._texts = model, texts
-        self._batches = Batches(len(texts), epochs, batch_size, seed)
+        self._batches = BatchSampler(len(texts), epochs, batch_size, seed)
         model.train()
 
     def __len__(self) -> int:
@@ -132,7 +131,7 @@ def make_generator(
     model.freeze_lower(base.frozen_layers)
     set_word_frequencies(model.model, labelled.token_counts(model.model.config.decoder.vocab_size))
     task = GeneratorTask(model, labelled, epochs=section.epochs, batch_size=BATCH, seed=seed)
-    how = Settings(name="generator", title="generator", seed=seed)
-    history = fit(task, parameter_groups(model, section.learning_rate), how, folder / WORK)
+    groups = parameter_groups(model, section.learning_rate)
+    history = fit(task, groups, folder / WORK, name="generator", title="generator", seed=seed)
     model.save(folder)
     write_history(folder / "history.csv", history)

@@ -29,8 +29,8 @@ from gnn_encoder.text.corpus import write_windows
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.inputs import Inputs
 from gnn_encoder.text.tokens import TextTokens
-from gnn_encoder.training.dev_score import Views
-from gnn_encoder.training.examples import Examples, Ragged
+from gnn_encoder.train.dev import Views
+from gnn_encoder.train.examples import Examples, Ragged
 
 PLAIN_WEIGHT = 0.5  # of the passage read alone, in the mean of its views
 Judge = Callable[[Rows], dict[str, float]]  # the mean of each measure, of rankings (n, depth) of the queries

@@ -33,8 +33,8 @@ from gnn_encoder.pipeline.params import MGT, Alone, Own, described
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.device import device
 from gnn_encoder.text.inputs import WINDOW
-from gnn_encoder.training.examples import Examples, examples_from_candidates, to_examples
-from gnn_encoder.training.loop import History
+from gnn_encoder.train.examples import Examples, examples_from_candidates, to_examples
+from gnn_encoder.train.loop import History
 
 log = logging.getLogger(__name__)
 PARAMS, ARRAYS = "estimator.json", "graph.safetensors"

@@ -13,7 +13,7 @@ from gnn_encoder.pipeline.params import TeacherScore
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.inputs import Inputs, encode_rows
 from gnn_encoder.text.tokens import TextTokens
-from gnn_encoder.training.teacher import Teacher, fit_teacher, with_labels
+from gnn_encoder.train.teacher import Teacher, fit_teacher, with_labels
 
 TIMED_QUERIES = 20
 WARM_UP = 3  # queries scored before those that are timed

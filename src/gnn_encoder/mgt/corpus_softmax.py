@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gnn_encoder.base.matrix import Rows, spans
-from gnn_encoder.training.examples import Examples
+from gnn_encoder.train.examples import Examples
 
 WHOLE = 50_000  # a corpus of at most so many passages is read whole
 SAMPLE = 16_384  # random passages of a larger one

@@ -14,9 +14,10 @@ from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.corpus import embed_queries
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
-from gnn_encoder.training.contrastive import Texts
-from gnn_encoder.training.dev import DEPTH, DevSample, dev_sample, ranked, retrieved_pairs, sample_queries
-from gnn_encoder.training.examples import Examples
+from gnn_encoder.train.candidates import POOL_DEPTH, retrieved_pairs, sample_queries
+from gnn_encoder.train.dev import DevSample, dev_sample, ranked
+from gnn_encoder.train.dual_encoder import Texts
+from gnn_encoder.train.examples import Examples
 
 # Gives those of some pairs of a dev query and a passage (columns query, passage) that hold an answer.
 Answered = Callable[[pl.DataFrame], pl.DataFrame]
@@ -68,7 +69,7 @@ class Given:
             self.cached,
             size=queries if len(self.cached) <= whole else self.dev.queries,
             whole=whole,
-            depth=DEPTH,
+            depth=POOL_DEPTH,
             seed=self.seed,
             answered=self.answered,
             own=self.dev_own,

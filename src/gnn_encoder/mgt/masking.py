@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import Rows
-from gnn_encoder.training.examples import steps_of
+from gnn_encoder.train.examples import steps_of
 
 
 @dataclass(frozen=True)

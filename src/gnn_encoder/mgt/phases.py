@@ -19,10 +19,10 @@ from gnn_encoder.mgt.tasks import CorpusTask, GNNTask, JointTask, NoGNNTask, Que
 from gnn_encoder.pipeline.params import MGT, Passes, TrainNoGNN
 from gnn_encoder.text.device import device
 from gnn_encoder.text.tokens import TextTokens
-from gnn_encoder.training.contrastive import local_share
-from gnn_encoder.training.dev import WHOLE, DevSample
-from gnn_encoder.training.examples import Examples
-from gnn_encoder.training.loop import History, Settings, Task, fit, parameter_group
+from gnn_encoder.train.dev import WHOLE, DevSample
+from gnn_encoder.train.dual_encoder import local_share
+from gnn_encoder.train.examples import Examples
+from gnn_encoder.train.loop import History, Task, fit, parameter_group
 
 log = logging.getLogger(__name__)
 HEADS = 4  # of the attention; the paper does not say how many
@@ -111,7 +111,7 @@ def train_on_embeddings(
         tried = choose_start(gnn, task.reciprocal_ranks, closed)
     groups = _groups(task, gnn, mgt.alone.learning_rate)
     _log_rounds("GNN alone", supervision)
-    history = fit(task, groups, _settings("gnn", "GNN alone", mgt.alone, supervision.seed), folder)
+    history = fit(task, groups, folder, name="gnn", title="GNN alone", seed=supervision.seed, **_stops(mgt.alone))
     if tried is not None:
         scores = [row["dev_rr10"] for row in history if row["dev_rr10"] is not None]
         tried.restore(gnn, max(scores, default=tried.value))
@@ -127,7 +127,9 @@ def _train_jointly(
     _log_rounds("encoder and GNN", supervision)
     rates = mgt.joint.encoder_learning_rate, mgt.joint.gnn_learning_rate
     groups = [parameter_group(encoder, rates[0]), *_groups(task, gnn, rates[1])]
-    return fit(task, groups, _settings("joint", "encoder and GNN", mgt.joint, given.seed), folder / "joint")
+    return fit(
+        task, groups, folder / "joint", name="joint", title="encoder and GNN", seed=given.seed, **_stops(mgt.joint)
+    )
 
 
 def _groups(task: Task, gnn: QueryPassageGNN, rate: float) -> list[dict[str, Any]]:
@@ -151,7 +153,7 @@ def train_control(given: Given, section: TrainNoGNN, folder: Path, *, title: str
     encoder.freeze_lower(given.frozen_layers)
     task = NoGNNTask(given, supervision)
     groups = [parameter_group(encoder, section.learning_rate)]
-    return fit(task, groups, _settings("no_gnn", title, section, given.seed), folder / "no_gnn")
+    return fit(task, groups, folder / "no_gnn", name="no_gnn", title=title, seed=given.seed, **_stops(section))
 
 
 def new_gnn(
@@ -212,14 +214,8 @@ def supervise(
     return Supervision(examples=examples, schedule=schedule, negatives=mgt.negatives, seed=seed, dev=dev)
 
 
-def _settings(name: str, title: str, phase: Passes, seed: int) -> Settings:
-    return Settings(
-        name=name,
-        title=title,
-        seed=seed,
-        evaluate_every=phase.evaluate_every,
-        patience=phase.patience,
-    )
+def _stops(phase: Passes) -> dict[str, int]:
+    return {"evaluate_every": phase.evaluate_every, "patience": phase.patience}
 
 
 def _log_rounds(name: str, supervision: Supervision) -> None:

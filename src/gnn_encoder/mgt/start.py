@@ -20,7 +20,7 @@ from gnn_encoder.controls.choose import shown
 from gnn_encoder.controls.closed_form import DEPTH, ClosedForm, Form, LabelledPassages, Unmoved, best_form
 from gnn_encoder.graph.neighbourhood import Neighbourhood
 from gnn_encoder.graph.network import GATE_BIAS, QueryPassageGNN
-from gnn_encoder.training.dev import DevSample
+from gnn_encoder.train.dev import DevSample
 
 log = logging.getLogger(__name__)
 ERRORS = 2.0  # standard errors by which a start must beat the identity: a dev sample is small, and the starts are many

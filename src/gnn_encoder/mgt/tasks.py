@@ -20,8 +20,8 @@ from gnn_encoder.text.corpus import embed_passages, embed_queries, passage_input
 from gnn_encoder.text.device import device
 from gnn_encoder.text.inputs import WINDOW
 from gnn_encoder.text.tokens import TextTokens
-from gnn_encoder.training.collectives import shared_rows
-from gnn_encoder.training.contrastive import (
+from gnn_encoder.train.dev import DevSample, Views, no_grad_eval, reciprocal_ranks, retrieval_score, shared_rows
+from gnn_encoder.train.dual_encoder import (
     batch_loss,
     contrastive_step,
     local_part,
@@ -29,14 +29,7 @@ from gnn_encoder.training.contrastive import (
     represent_passages,
     represent_queries,
 )
-from gnn_encoder.training.dev import DevSample
-from gnn_encoder.training.dev_score import (
-    Views,
-    no_grad_eval,
-    reciprocal_ranks,
-    retrieval_score,
-)
-from gnn_encoder.training.examples import Examples, TrainingBatch, draw_batch
+from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch
 
 FACTORS = tuple(2.0**step for step in range(-5, 6))  # of the encoder's 1 / temperature
 

@@ -13,7 +13,7 @@ from gnn_encoder.base.tables import read_column
 from gnn_encoder.dual_cross.quality import by_diversity
 from gnn_encoder.dual_cross.views import measure_views, pool_of
 from gnn_encoder.evaluation.measures import mean, parse
-from gnn_encoder.pair.similarity import not_answering, similarities, triples
+from gnn_encoder.pair import not_answering, similarities, triples
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.judging import judgements, read_values
 from gnn_encoder.pipeline.opening import embed_table

@@ -21,7 +21,7 @@ from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import registry
 from gnn_encoder.text.corpus import same_encoder
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.training.examples import read_examples
+from gnn_encoder.train.examples import read_examples
 
 
 @dataclass(frozen=True, kw_only=True)

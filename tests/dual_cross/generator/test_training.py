@@ -15,7 +15,7 @@ from gnn_encoder.dual_cross.model import IGNORED, QueryGenerator, shifted
 from gnn_encoder.dual_cross.training import GeneratorTask, PairTexts, parameter_groups
 from gnn_encoder.text.batches import Batch
 from gnn_encoder.text.tokens import open_tokens
-from gnn_encoder.training.loop import Settings, fit
+from gnn_encoder.train.loop import fit
 
 QUERIES, PASSAGES = [0, 1, 1, 2, 5, 7], [3, 0, 4, 22, 9, 2]
 LENGTHS = {"query_length": 8, "passage_length": 16}
@@ -84,7 +84,7 @@ def test_every_weight_that_learns_is_in_one_group(fresh: QueryGenerator) -> None
 def test_learns_which_query_goes_with_which_passage(fresh: QueryGenerator, texts: PairTexts, tmp_path: Path) -> None:
     """Six pairs by heart: a query is written back word for word, from its passage alone."""
     task = GeneratorTask(fresh, texts, epochs=120, batch_size=6, seed=4)
-    history = fit(task, parameter_groups(fresh, 3e-3), Settings(name="generator", title="generator", seed=1), tmp_path)
+    history = fit(task, parameter_groups(fresh, 3e-3), tmp_path, name="generator", title="generator", seed=1)
     assert history[0]["loss"] > 5 and history[-1]["loss"] < 0.35  # two passages share a query, not one a passage
     items = np.array([0, 1, 3, 4, 5])
     passages, queries = texts.batch(items)

@@ -16,16 +16,16 @@ from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.inputs import Inputs
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import single_batch, text_batch
-from gnn_encoder.training import dev_score
-from gnn_encoder.training.contrastive import Texts
-from gnn_encoder.training.dev import DevSample
-from gnn_encoder.training.dev_score import (
+from gnn_encoder.train import dev as dev_score
+from gnn_encoder.train.dev import (
+    DevSample,
     Views,
     reciprocal_ranks,
     reranked_reciprocal_rank,
     reranking_score,
     retrieval_score,
 )
+from gnn_encoder.train.dual_encoder import Texts
 
 from .conftest import tiny_encoder
 

@@ -17,7 +17,7 @@ retriever would look worse than chance where relevant passages stand beside othe
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -25,9 +25,17 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from gnn_encoder.base.matrix import Matrix, Rows, Scores, gather
-from gnn_encoder.training.denoise import Ranks, spread
-from gnn_encoder.training.dev import retrieved_pairs
+from gnn_encoder.base.judgements import Identical, relevant_pairs
+from gnn_encoder.base.matrix import gather, open_matrix
+from gnn_encoder.base.tables import count_rows
+from gnn_encoder.data.answers import with_answered
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import embed_table, open_passages, open_queries
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.search.exact import exact_top_k
+from gnn_encoder.text.cross_encoder import CrossEncoder, score_pairs
+from gnn_encoder.text.inputs import Inputs
+from gnn_encoder.train.candidates import retrieved_pairs, sample_queries, spread
 
 log = logging.getLogger(__name__)
 Floats = NDArray[np.float64]
@@ -70,9 +78,9 @@ def standardised() -> pl.Expr:
     Where all candidates score alike, or there is but one, it is 0.
     """
     listed = pl.col("combined").filter(pl.col("listed"))
-    spread = listed.std(ddof=0).over("query")
-    z = (pl.col("combined") - listed.mean().over("query")) / spread
-    return pl.when(spread > 1e-9).then(z).otherwise(0.0)
+    deviation = listed.std(ddof=0).over("query")
+    z = (pl.col("combined") - listed.mean().over("query")) / deviation
+    return pl.when(deviation > 1e-9).then(z).otherwise(0.0)
 
 
 def fit_teacher(lists: pl.DataFrame, *, title: str) -> Teacher:
@@ -91,11 +99,11 @@ def fit_teacher(lists: pl.DataFrame, *, title: str) -> Teacher:
             "warning: %s: no dev query has a relevant and another candidate; M_ce's score stands as it is", title
         )
         return Teacher()
-    spread = rows.select(pl.col(FEATURES).cast(pl.Float64)).to_numpy().std(axis=0) + 1e-12
-    weights = _least(_of_lists(rows.filter(both), spread), np.ones(len(FEATURES))) / spread
+    deviation = rows.select(pl.col(FEATURES).cast(pl.Float64)).to_numpy().std(axis=0) + 1e-12
+    weights = _least(_of_lists(rows.filter(both), deviation), np.ones(len(FEATURES))) / deviation
     if not weights.any():
         log.warning("warning: %s: neither score tells relevant passages from others; M_ce's is taken", title)
-        weights = np.array([1.0, 0.0]) / spread
+        weights = np.array([1.0, 0.0]) / deviation
     found = Teacher(cross_encoder=float(weights[0]), retriever=float(weights[1]), standardised=True)
     z = found.score(rows.with_columns(listed=pl.lit(True))).select(standardised()).to_series().to_numpy()
     scale, shift = _least(_of_labels(z, rows["relevant"].to_numpy()), np.array([1.0, 0.0]), free=1)
@@ -148,22 +156,69 @@ def _least(loss: Callable[[Floats], tuple[float, Floats]], start: Floats, free: 
     return found
 
 
-def dot_products(queries: Matrix, asked: Rows, matrix: NDArray[Any], passages: Rows) -> Scores:
-    """The dot products of pairs: row `asked[i]` of `queries` with row `passages[i]` of `matrix`, some at a time.
+def teacher_scores(
+    lists: pl.DataFrame,
+    queries: Path,
+    work: Path,
+    params: Params,
+    *,
+    cross_encoder: Path,
+    max_length: int,
+    title: str,
+) -> pl.DataFrame:
+    """Add the teacher's scores to passages of some queries: `combined` and `score`, as `Teacher.score` has them.
 
-    *Shape:* queries (q, d), matrix (m, d), asked, passages (n,) -> (n,).
+    Args:
+        lists: columns query, passage, listed; those that are `listed` were chosen from the first retriever's passages,
+            as `denoise` says.
+        queries: the table whose rows they are.
+        work: scratch folder; pairs that an interrupted run scored are not scored again.
+        cross_encoder: folder of M_ce.
+        max_length: most tokens of a pair.
+        title: what is fitted, in the log.
     """
+    model = CrossEncoder.load(cross_encoder, precision=params.encoder.precision).for_inference()
+    passages, teacher, is_sum = open_passages(model), Teacher(), params.teacher.score == "sum"
+
+    def score(lists: pl.DataFrame, queries: Path, folder: Path) -> pl.DataFrame:
+        """Add the columns `logit`, M_ce's, and `retrieved`, the first retriever's score, or 0 where none is read."""
+        pairs = Inputs.of_table(lists, open_queries(queries, model), passages, model.template, max_length)
+        logits = score_pairs(model, pairs, folder, params.encoder.batch_tokens)
+        found = lists.with_columns(logit=pl.Series(logits), retrieved=0.0)
+        return found.with_columns(retrieved=_retriever_scores(lists, queries, params)) if is_sum else found
+
+    if is_sum:
+        teacher = fit_teacher(score(*_dev_lists(params), work / "dev"), title=title)
+    return teacher.score(score(lists, queries, work / "lists"))
+
+
+def _retriever_scores(lists: pl.DataFrame, queries: Path, params: Params) -> pl.Series:
+    """The first retriever's scores of passages of some queries, columns query, passage."""
+    rows, asked = np.unique(lists["query"].to_numpy().astype(np.int64), return_inverse=True)
+    embedded = embed_table("retriever", queries, params.encoder, rows)
+    matrix, passages = open_matrix(project.embeddings("retriever")), lists["passage"].to_numpy()
     found = np.empty(len(passages), dtype=np.float32)
     for first in range(0, len(found), AT_A_TIME):
         part = slice(first, first + AT_A_TIME)
-        found[part] = np.einsum("nd,nd->n", queries[asked[part]], gather(matrix, passages[part]).astype(np.float32))
-    return found
+        found[part] = np.einsum("nd,nd->n", embedded[asked[part]], gather(matrix, passages[part]).astype(np.float32))
+    return pl.Series(found)
 
 
-def chosen_of(rows: Rows, retrieved: Rows, ranks: Ranks) -> pl.DataFrame:
-    """The retrieved passages that `ranks` chooses: columns query, passage. *Shape:* rows (n,), retrieved (n, depth)."""
-    rank = np.tile(np.arange(retrieved.shape[1], dtype=np.int16), len(rows))
-    return spread(retrieved_pairs(rows, retrieved).with_columns(rank=pl.Series(rank)), ranks).drop("rank")
+def _dev_lists(params: Params) -> tuple[pl.DataFrame, Path]:
+    """Candidates of the sampled dev queries, chosen as `denoise` says, with labels; and the table of the queries."""
+    queries, section = project.queries("dev"), params.denoise
+    pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
+    rows = sample_queries(pairs, params.dev.queries, params.seed)
+    asked = embed_table("retriever", queries, params.encoder, rows)
+    depth = min(section.range_max, count_rows(project.PASSAGES))
+    retrieved, _ = exact_top_k(project.embeddings("retriever"), asked, depth)
+    ranks = pl.Series(np.tile(np.arange(depth, dtype=np.int16), len(rows)))
+    chosen = spread(retrieved_pairs(rows, retrieved).with_columns(rank=ranks), section.range_max, section.candidates)
+    chosen = chosen.drop("rank")
+    relevant = with_answered(pairs, chosen, queries, project.PASSAGES, params.evaluate.answers)
+    ordered = chosen.with_columns(rank=pl.int_range(pl.len()).over("query"))
+    chosen = Identical.read(project.IDENTICAL, "dev").distinct(ordered, relevant).drop("rank")
+    return with_labels(chosen, relevant), queries
 
 
 def with_labels(lists: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:

@@ -2,19 +2,18 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.pipeline.params import Contrastive
-from gnn_encoder.training import loop
-from gnn_encoder.training.loop import (
+from gnn_encoder.train import loop
+from gnn_encoder.train.loop import (
     History,
-    Settings,
+    evenly,
     fit,
-    fit_evenly,
     parameter_group,
     rate_factor,
     write_history,
@@ -55,8 +54,8 @@ class Toy:
 
 
 def train(task: Toy, folder: Path, **options: object) -> History:
-    settings = Settings(name="toy", seed=3, **{"title": "toy"} | options)  # type: ignore[arg-type]
-    return fit(task, [parameter_group(task.model, 0.05)], settings, folder)
+    how: Any = {"name": "toy", "title": "toy", "seed": 3} | options
+    return fit(task, [parameter_group(task.model, 0.05)], folder, **how)
 
 
 @pytest.mark.parametrize(
@@ -124,9 +123,7 @@ def test_the_best_is_kept_and_patience_ends_training(
 )
 def test_evaluations_are_spread_evenly(tmp_path: Path, steps: int, evaluations: int, at: list[int]) -> None:
     task = Toy(steps, [0.1] * len(at))
-    section = Contrastive(epochs=1, batch_size=2, negatives=0, learning_rate=0.05)
-    how = {"name": "toy", "title": "toy", "seed": 3, "evaluations": evaluations}
-    history = fit_evenly(task, task.model, tmp_path, section, **how)
+    history = train(task, tmp_path, evaluate_every=evenly(steps, evaluations))
     assert [row["step"] for row in history if row["dev_rr10"] is not None] == at
 
 

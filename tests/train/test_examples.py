@@ -9,8 +9,8 @@ import pytest
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.judgements import contains, pair_keys, relevant_pairs
 from gnn_encoder.base.tables import EXAMPLES, write_table
-from gnn_encoder.training.contrastive import Batches
-from gnn_encoder.training.examples import (
+from gnn_encoder.train.dual_encoder import BatchSampler
+from gnn_encoder.train.examples import (
     Examples,
     Ragged,
     draw_batch,
@@ -120,19 +120,23 @@ def test_a_query_without_negatives_gets_random_passages(examples: Examples) -> N
 
 
 def test_an_epoch_holds_every_item_once() -> None:
-    batches = Batches(23, 2.0, 5, seed=1)
+    batches, same = (BatchSampler(23, 2.0, 5, seed=1) for _ in range(2))
     assert len(batches) == 10
     first, again, second = (
         [epochs.items(step).tolist() for step in steps]
-        for epochs, steps in ((batches, range(5)), (Batches(23, 2.0, 5, seed=1), range(5)), (batches, range(5, 10)))
+        for epochs, steps in (
+            (batches, range(5)),
+            (BatchSampler(23, 2.0, 5, seed=1), range(5)),
+            (batches, range(5, 10)),
+        )
     )
     assert sorted(sum(first, [])) == sorted(sum(second, [])) == list(range(23))
     assert {len(batch) for batch in first} == {4, 5} and first == again != second
-    assert len(Batches(3, 1.0, 100, seed=0)) == 1
+    assert len(BatchSampler(3, 1.0, 100, seed=0)) == 1
 
 
 def test_an_epoch_is_shuffled_once_in_an_order_that_follows_from_seed_and_epoch() -> None:
-    batches = Batches(23, 2.0, 5, seed=1)
+    batches = BatchSampler(23, 2.0, 5, seed=1)
     for step in (7, 6, 2, 9):  # a resumed training begins anywhere
         expected = np.array_split(np.random.default_rng([1, step // 5]).permutation(23), 5)[step % 5]
         assert batches.items(step).tolist() == expected.tolist()

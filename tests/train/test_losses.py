@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from gnn_encoder.training.contrastive import batch_loss
-from gnn_encoder.training.examples import Examples, TrainingBatch
-from gnn_encoder.training.losses import contrastive_loss, passage_centric_loss
+from gnn_encoder.train.dual_encoder import batch_loss
+from gnn_encoder.train.examples import Examples, TrainingBatch
+from gnn_encoder.train.losses import contrastive_loss, passage_centric_loss
 
 
 def test_by_hand() -> None:

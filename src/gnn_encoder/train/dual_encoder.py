@@ -3,25 +3,33 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
+import polars as pl
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.matrix import Rows, Scores
-from gnn_encoder.pipeline.params import Contrastive
+from gnn_encoder.base.judgements import Identical, pair_counts
+from gnn_encoder.base.matrix import Rows
+from gnn_encoder.base.tables import DEV_CANDIDATES, count_rows, read_table
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_queries
+from gnn_encoder.pipeline.params import Contrastive, Params
 from gnn_encoder.text.batches import Batch, encode_by_length, padded
 from gnn_encoder.text.corpus import passage_inputs
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens, single_batch, text_batch
-from gnn_encoder.training.collectives import gather
-from gnn_encoder.training.dev import DevSample
-from gnn_encoder.training.dev_score import Views, retrieval_score
-from gnn_encoder.training.examples import Examples, TrainingBatch, draw_batch, steps_of
-from gnn_encoder.training.gradient_cache import Representations
-from gnn_encoder.training.losses import contrastive_loss, distillation_loss, passage_centric_loss
+from gnn_encoder.train.dev import DevSample, Views, pooled_sample, retrieval_score
+from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch, steps_of, stream
+from gnn_encoder.train.grad_cache import Representations
+from gnn_encoder.train.loop import fit_evenly
+from gnn_encoder.train.losses import contrastive_loss, distillation_loss, passage_centric_loss
+
+TEACHER_WEIGHT = 0.7  # lambda, of the soft targets in the loss
 
 
 @dataclass(frozen=True)
@@ -115,7 +123,7 @@ def batch_loss(
 
     L = (1 - alpha) L_Q + alpha L_P        (PAIR Eq. 6; with alpha 0, GNN-encoder Eq. 2 and 12)
 
-    With soft targets and their weight lambda, L_Q is (1 - lambda) L_Q + lambda L_T.
+    With soft targets L_Q is (1 - lambda) L_Q + lambda L_T, and lambda is TEACHER_WEIGHT.
 
     Args:
         queries, passages: embeddings of what `local_part` gives this rank of the batch.
@@ -130,8 +138,11 @@ def batch_loss(
     if batch.targets is None:
         loss = contrastive_loss(scores, positive, masked)
     else:
-        own = torch.from_numpy(batch.own(asked)).to(scores.device)
-        loss = _taught_loss(scores, positive, masked, own, batch.targets[asked], batch.teacher_weight)
+        own, targets = (torch.from_numpy(x).to(scores.device) for x in (batch.own(asked), batch.targets[asked]))
+        # Many of the passages that the teacher weighs are relevant. So L_Q has the others of the batch as negatives.
+        labelled = contrastive_loss(scores, positive, masked.scatter(1, own, True))
+        taught = distillation_loss(scores.gather(1, own), targets)
+        loss = (1 - TEACHER_WEIGHT) * labelled + TEACHER_WEIGHT * taught
     if alpha > 0:
         to_passages = scale * passages[: len(queries)] @ everything.T
         to_queries = scores.gather(1, positive.unsqueeze(1)).squeeze(1)
@@ -139,14 +150,36 @@ def batch_loss(
     return loss / len(batch.queries)
 
 
-def _taught_loss(
-    scores: Tensor, positive: Tensor, masked: Tensor, own: Tensor, targets: Scores, weight: float
-) -> Tensor:
-    """(1 - lambda) L_Q + lambda L_T. *Shape:* scores, masked (q, passages), positive (q,), own, targets (q, each)."""
-    # Many of the passages that the teacher weighs are relevant. So L_Q has the others of the batch as negatives.
-    labelled = contrastive_loss(scores, positive, masked.scatter(1, own, True))
-    taught = distillation_loss(scores.gather(1, own), torch.from_numpy(targets).to(scores.device))
-    return (1 - weight) * labelled + weight * taught
+class _Gather(torch.autograd.Function):
+    """All ranks' rows in their places. A row's gradients on all ranks are summed on the rank that owns it."""
+
+    @staticmethod
+    def forward(ctx, rows: Tensor, places: Tensor, count: int) -> Tensor:  # type: ignore[no-untyped-def]
+        ctx.places = places
+        everything = rows.new_zeros(count, *rows.shape[1:])
+        everything[places] = rows
+        dist.all_reduce(everything)  # every place is zero on all ranks but one: a sum of uneven shares, in order
+        return everything
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[no-untyped-def]
+        total = gradient.clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        return total[ctx.places], None, None
+
+
+def gather(rows: Tensor, places: Rows, count: int) -> Tensor:
+    """Rows of every rank, for cross-batch negatives; gradients flow back to the rank that owns a row.
+
+    Args:
+        places: where this rank's rows stand among all; each place is of one rank.
+
+    *Shape:* rows (n, ...), places (n,) -> (count, ...).
+    """
+    if distributed.world_size() == 1:
+        return rows
+    result: Tensor = _Gather.apply(rows, torch.from_numpy(places), count)  # type: ignore[no-untyped-call]
+    return result
 
 
 def local_share(items: Rows) -> Rows:
@@ -167,7 +200,7 @@ def local_part(batch: TrainingBatch) -> tuple[Rows, Rows]:
     return asked, np.concatenate([own[:, 0], own[:, 1:].reshape(-1)])
 
 
-class Batches:
+class BatchSampler:
     """The batches of a training: all items in each pass, shuffled anew.
 
     Args:
@@ -239,7 +272,7 @@ class ContrastiveTask:
         read = views or Views(inputs=passage_inputs(encoder, texts.passage_tokens))
         self.evaluate = partial(retrieval_score, encoder, *dev, read, texts.batch_tokens)
         self._encoder, self._texts, self._examples, self._settings = encoder, texts, examples, settings
-        self._batches = Batches(len(examples), settings.epochs, settings.batch_size, seed)
+        self._batches = BatchSampler(len(examples), settings.epochs, settings.batch_size, seed)
         self._alpha = alpha
         encoder.train()
 
@@ -250,3 +283,36 @@ class ContrastiveTask:
         """Forward and backward of one batch, through GradCache."""
         batch = self._batches.draw(self._examples, number, self._settings.negatives)
         return contrastive_step(self._encoder, self._texts, batch, self._examples, alpha=self._alpha)
+
+
+def logged_counts(queries: Path) -> pl.DataFrame:
+    """How often the labelled pairs of a table of queries were logged: columns query, passage, count."""
+    return pair_counts(queries, project.COUNTS, project.PASSAGES)
+
+
+def train_dual_encoder(
+    encoder: DualEncoder,
+    texts: Texts,
+    examples: Examples,
+    section: str,
+    params: Params,
+    folder: Path,
+    *,
+    title: str,
+    views: Views | None = None,
+    alpha: float = 0.0,
+) -> None:
+    """Train a dual-encoder, and write the weights of the best dev score and its learning curve.
+
+    Args:
+        section: the section of params.yaml that steers the training.
+        title: what is trained, in the log.
+        views, alpha: as in `ContrastiveTask`.
+    """
+    settings: Contrastive = params.value(section)
+    encoder.freeze_lower(params.encoder.frozen_layers)
+    found, own = read_table(project.DEV_CANDIDATES, DEV_CANDIDATES), Identical.read(project.IDENTICAL, "dev").own
+    dev = pooled_sample(found, count_rows(project.PASSAGES), own), open_queries(project.queries("dev"), encoder)
+    seed = stream(params.seed, section)
+    task = ContrastiveTask(encoder, texts, examples, settings, seed=seed, dev=dev, views=views, alpha=alpha)
+    fit_evenly(task, encoder, settings.learning_rate, params, folder, name="contrastive", title=title)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -12,18 +13,22 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import PreTrainedModel
 
-from gnn_encoder.base.judgements import Identical, contains, pair_keys
+from gnn_encoder.base.judgements import Identical, contains, pair_keys, relevant_pairs
 from gnn_encoder.base.matrix import Rows
-from gnn_encoder.pipeline.params import Encoder, TrainCrossEncoder
+from gnn_encoder.base.tables import DEV_CANDIDATES, count_rows, iterate_candidates, read_table
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_passages, open_queries
+from gnn_encoder.pipeline.params import Encoder, Params, TrainCrossEncoder
 from gnn_encoder.text.batches import encode_by_length
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import allow_length
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens, text_batch
-from gnn_encoder.training.contrastive import Batches, chunks, local_part
-from gnn_encoder.training.dev_score import reranking_score
-from gnn_encoder.training.examples import Examples, Ragged, TrainingBatch
-from gnn_encoder.training.losses import contrastive_loss
+from gnn_encoder.train.dev import reranking_score
+from gnn_encoder.train.dual_encoder import BatchSampler, chunks, local_part, logged_counts
+from gnn_encoder.train.examples import Examples, Ragged, TrainingBatch, stream
+from gnn_encoder.train.loop import fit_evenly
+from gnn_encoder.train.losses import contrastive_loss
 
 Bools = NDArray[np.bool_]
 PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch
@@ -100,7 +105,7 @@ class CrossEncoderTask:
         )
         self._model, self._queries, self._passages, self._examples = model, queries, passages, examples
         self._settings, self._batch_tokens = settings, batch_tokens
-        self._batches = Batches(len(examples), settings.epochs, settings.batch_size, seed)
+        self._batches = BatchSampler(len(examples), settings.epochs, settings.batch_size, seed)
         model.train()
 
     def __len__(self) -> int:
@@ -149,3 +154,28 @@ class CrossEncoderTask:
         share = loss / of
         share.backward()
         return share.item()
+
+
+def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Params, folder: Path, title: str) -> None:
+    """Train on labelled pairs against mined candidates, and write the model and its learning curve.
+
+    Args:
+        section: the section of params.yaml that holds `settings`.
+        title: what is trained, in the log.
+    """
+    queries, n_passages = project.queries("train"), count_rows(project.PASSAGES)
+    pairs = relevant_pairs(queries, project.qrels("train"), project.PASSAGES)
+    candidates, identical = iterate_candidates(project.CANDIDATES), Identical.read(project.IDENTICAL, "train")
+    examples = candidate_examples(pairs, candidates, settings, n_passages, identical)
+    model = new_cross_encoder(settings, params.encoder, section, params.seed)
+    task = CrossEncoderTask(
+        model,
+        open_queries(queries, model),
+        open_passages(model),
+        examples.weighed(logged_counts(queries)),
+        settings,
+        seed=stream(params.seed, section),
+        dev=(read_table(project.DEV_CANDIDATES, DEV_CANDIDATES), open_queries(project.queries("dev"), model)),
+        batch_tokens=params.encoder.batch_tokens,
+    )
+    fit_evenly(task, model, settings.learning_rate, params, folder, name="cross-encoder", title=title)

@@ -5,21 +5,24 @@ import logging
 import math
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
 import torch
+import torch.distributed as dist
 from torch import nn
+from torch.optim import Optimizer
 
 from gnn_encoder.base import distributed
-from gnn_encoder.base.distributed import tqdm
+from gnn_encoder.base.distributed import tqdm, world_size
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.pipeline.params import Contrastive, TrainCrossEncoder
-from gnn_encoder.training import checkpoints
-from gnn_encoder.training.collectives import sum_gradients, sum_value
+from gnn_encoder.base.files import WORK, publish
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.device import device
+from gnn_encoder.text.encoder import DualEncoder
 
 log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 60.0  # between checkpoints; a kill loses this much training at most
@@ -52,17 +55,6 @@ class Task(Protocol):
         """Dev score of the present weights, higher is better."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """How a task is optimised."""
-
-    name: str  # the phase's name in the history
-    seed: int
-    evaluate_every: int | None = None  # steps between evaluations; None: never, and the last weights are the result
-    patience: int = 1  # evaluations without a better score before training stops
-    title: str  # what is trained, in the log
-
-
 def parameter_group(module: nn.Module, learning_rate: float) -> dict[str, Any]:
     """The parameters of a module that are not frozen, as a parameter group of AdamW."""
     return {"params": [p for p in module.parameters() if p.requires_grad], "lr": learning_rate}
@@ -76,7 +68,17 @@ def rate_factor(step: int, steps: int) -> float:
     return (steps - step) / max(1.0, steps - rising)
 
 
-def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Path) -> History:
+def fit(
+    task: Task,
+    groups: list[dict[str, Any]],
+    folder: Path,
+    *,
+    name: str,
+    title: str,
+    seed: int,
+    evaluate_every: int | None = None,
+    patience: int = sys.maxsize,
+) -> History:
     """Train `task`.
 
     Afterwards its modules hold the weights of the best dev score, the weights before training included; of equal scores
@@ -85,6 +87,10 @@ def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Pa
     Args:
         groups: AdamW parameter groups, each with `params` and `lr`.
         folder: scratch folder of `last.pt` and `best.pt`; if they are there, training resumes.
+        name: the phase's name in the history.
+        title: what is trained, in the log.
+        evaluate_every: steps between evaluations; None: never.
+        patience: evaluations without a better score before training stops.
 
     Returns:
         One row per optimiser step or evaluation: phase, step, loss, dev_rr10.
@@ -93,15 +99,17 @@ def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Pa
     parameters = [parameter for group in groups for parameter in group["params"]]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
     base_rates = [group["lr"] for group in groups]
-    run = _Run(task, optimizer, settings, folder)
-    with tqdm(total=len(task), initial=run.step, desc=settings.title, unit=" steps") as bar:
+    run = _Run(task, optimizer, folder, name=name, title=title, evaluate_every=evaluate_every, patience=patience)
+    with tqdm(total=len(task), initial=run.step, desc=title, unit=" steps") as bar:
         while run.step < len(task) and not run.stopped:
-            _seed(settings.seed, run.step)
+            torch.manual_seed(int(np.random.SeedSequence([seed, run.step, distributed.rank()]).generate_state(1)[0]))
             for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
                 group["lr"] = rate * rate_factor(run.step, len(task))
             optimizer.zero_grad(set_to_none=True)
             loss = sum_value(task.step(run.step))
-            _check(loss, settings.title, run.step)
+            if not np.isfinite(loss):
+                cure = "lower the learning rate of this stage in params.yaml, or set encoder.precision to fp32"
+                raise UserError(f"{title}: the loss became {loss} at step {run.step}; {cure}")
             sum_gradients(parameters)
             nn.utils.clip_grad_norm_(parameters, CLIP)
             optimizer.step()
@@ -112,24 +120,26 @@ def fit(task: Task, groups: list[dict[str, Any]], settings: Settings, folder: Pa
     return run.history
 
 
+def evenly(steps: int, evaluations: int) -> int:
+    """Steps between dev scores, of which there are at most `evaluations`, the first at the start, one at the end."""
+    return max(1, math.ceil(steps / (evaluations - 1)))
+
+
 def fit_evenly(
     task: Task,
-    module: nn.Module,
+    model: DualEncoder | CrossEncoder,
+    learning_rate: float,
+    params: Params,
     folder: Path,
-    settings: Contrastive | TrainCrossEncoder,
     *,
     name: str,
     title: str,
-    seed: int,
-    evaluations: int,
-) -> History:
-    """As `fit`, of one module, with `evaluations` dev scores, the first at the start, the last at the end.
-
-    They are spread evenly over the steps, and none of them stops training.
-    """
-    every = max(1, math.ceil(len(task) / (evaluations - 1)))
-    how = Settings(name=name, title=title, seed=seed, evaluate_every=every, patience=evaluations)
-    return fit(task, [parameter_group(module, settings.learning_rate)], how, folder)
+) -> None:
+    """Train one model with `dev.evaluations` dev scores; write it to `folder`, with its learning curve."""
+    groups, every = [parameter_group(model, learning_rate)], evenly(len(task), params.dev.evaluations)
+    history = fit(task, groups, folder / WORK, name=name, title=title, seed=params.seed, evaluate_every=every)
+    model.save(folder)
+    write_history(folder / "history.csv", history)
 
 
 def keep_freed_memory() -> None:
@@ -147,8 +157,19 @@ def keep_freed_memory() -> None:
 class _Run:
     """The state of a training run: its progress, how it is saved, and how it is resumed."""
 
-    def __init__(self, task: Task, optimizer: torch.optim.Optimizer, settings: Settings, folder: Path) -> None:
-        self.task, self.optimizer, self.settings = task, optimizer, settings
+    def __init__(
+        self,
+        task: Task,
+        optimizer: Optimizer,
+        folder: Path,
+        *,
+        name: str,
+        title: str,
+        evaluate_every: int | None,
+        patience: int,
+    ) -> None:
+        self.task, self.optimizer, self.name, self.title = task, optimizer, name, title
+        self.evaluate_every, self.patience = evaluate_every, patience
         self.last, self.best_path = folder / "last.pt", folder / "best.pt"
         self.step, self.waited = 0, 0
         self.best: float | None = None
@@ -156,22 +177,21 @@ class _Run:
         self.saved = time.monotonic()
         distributed.barrier()
         if self.last.exists():
-            progress = checkpoints.load(self.last, task.modules, optimizer)
+            progress = load_checkpoint(self.last, task.modules, optimizer)
             self.step, self.waited, self.best = progress["step"], progress["waited"], progress["best"]
             self.history = progress["history"]
-            log.info("%s: resuming at step %d of %d", settings.title, self.step, len(task))
-        elif settings.evaluate_every and len(task):
+            log.info("%s: resuming at step %d of %d", title, self.step, len(task))
+        elif evaluate_every and len(task):
             self.evaluate()
 
     @property
     def stopped(self) -> bool:
-        return self.waited >= self.settings.patience
+        return self.waited >= self.patience
 
     def after_step(self, loss: float) -> None:
         self.step += 1
-        self.history.append({"phase": self.settings.name, "step": self.step, "loss": loss, "dev_rr10": None})
-        every = self.settings.evaluate_every
-        if every and (self.step % every == 0 or self.step == len(self.task)):
+        self.history.append({"phase": self.name, "step": self.step, "loss": loss, "dev_rr10": None})
+        if self.evaluate_every and (self.step % self.evaluate_every == 0 or self.step == len(self.task)):
             self.evaluate()
         if time.monotonic() - self.saved > CHECKPOINT_SECONDS or self.step == len(self.task) or self.stopped:
             self.save(self.last, self.optimizer)
@@ -180,35 +200,70 @@ class _Run:
     def evaluate(self) -> None:
         score = self.task.evaluate()
         score = sum_value(score if distributed.is_first() else 0.0)  # ranks that differ in a bit must stop together
-        self.history.append({"phase": self.settings.name, "step": self.step, "loss": None, "dev_rr10": score})
-        log.info("%s: step %d of %d, dev RR@10 %.4f", self.settings.title, self.step, len(self.task), score)
+        self.history.append({"phase": self.name, "step": self.step, "loss": None, "dev_rr10": score})
+        log.info("%s: step %d of %d, dev RR@10 %.4f", self.title, self.step, len(self.task), score)
         if self.best is None or score > self.best:
             self.best, self.waited = score, 0
             self.save(self.best_path, None)
         else:
             self.waited += 1
 
-    def save(self, path: Path, optimizer: torch.optim.Optimizer | None) -> None:
+    def save(self, path: Path, optimizer: Optimizer | None) -> None:
         if distributed.is_first():
             progress = {"step": self.step, "waited": self.waited, "best": self.best, "history": self.history}
-            checkpoints.save(path, self.task.modules, optimizer, progress)
+            save_checkpoint(path, self.task.modules, optimizer, progress)
 
     def finish(self) -> None:
         distributed.barrier()
         if self.best_path.exists():
-            kept, start = checkpoints.load(self.best_path, self.task.modules), self.history[0]["dev_rr10"]
+            kept, start = load_checkpoint(self.best_path, self.task.modules), self.history[0]["dev_rr10"]
             told = "%s: kept the weights of step %d of %d, dev RR@10 %.4f; at the start it was %.4f"
-            log.info(told, self.settings.title, kept["step"], len(self.task), kept["best"], start)
+            log.info(told, self.title, kept["step"], len(self.task), kept["best"], start)
 
 
-def _seed(seed: int, step: int) -> None:
-    state = np.random.SeedSequence([seed, step, distributed.rank()]).generate_state(1)[0]
-    torch.manual_seed(int(state))
+def save_checkpoint(
+    path: Path, modules: dict[str, nn.Module], optimizer: Optimizer | None, progress: dict[str, Any]
+) -> None:
+    """Write weights, the optimiser's moments and `progress`, which JSON could hold, into one file, as a whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".partial")
+    state = {
+        "modules": {name: module.state_dict() for name, module in modules.items()},
+        "moments": optimizer.state_dict()["state"] if optimizer else {},
+        "progress": progress,
+    }
+    try:
+        with beside.open("wb") as file:  # given a path, torch does not say that the disk is full
+            torch.save(state, file)
+    except RuntimeError as error:  # torch's own, raised while it handles that of the file
+        raise (error.__context__ if isinstance(error.__context__, OSError) else error) from None
+    publish(beside, path)
 
 
-def _check(loss: float, name: str, step: int) -> None:
-    if not np.isfinite(loss):
-        raise UserError(
-            f"{name}: the loss became {loss} at step {step}; lower the learning rate of this stage in params.yaml, "
-            "or set encoder.precision to fp32"
-        )
+def load_checkpoint(path: Path, modules: dict[str, nn.Module], optimizer: Optimizer | None = None) -> dict[str, Any]:
+    """Load a checkpoint's weights into `modules` and its moments into `optimizer`. Returns its `progress`."""
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    for name, module in modules.items():
+        module.load_state_dict(state["modules"][name])
+    if optimizer is not None:
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": state["moments"]})
+    progress: dict[str, Any] = state["progress"]
+    return progress
+
+
+def sum_gradients(parameters: list[nn.Parameter]) -> None:
+    """Sum every parameter's gradient over the ranks: each rank's loss is its share of the whole batch's mean."""
+    if world_size() > 1:
+        for parameter in parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            dist.all_reduce(parameter.grad)
+
+
+def sum_value(value: float) -> float:
+    """Sum of a number over the ranks."""
+    if world_size() == 1:
+        return value
+    total = torch.tensor(value, dtype=torch.float64, device=device())
+    dist.all_reduce(total)
+    return float(total)

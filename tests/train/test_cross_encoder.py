@@ -12,10 +12,10 @@ from gnn_encoder.pipeline.params import Params, TrainCrossEncoder
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import text_batch
-from gnn_encoder.training import cross_encoder as module
-from gnn_encoder.training.contrastive import Texts
-from gnn_encoder.training.cross_encoder import CrossEncoderTask
-from gnn_encoder.training.examples import Examples, draw_batch
+from gnn_encoder.train import cross_encoder as module
+from gnn_encoder.train.cross_encoder import CrossEncoderTask
+from gnn_encoder.train.dual_encoder import Texts
+from gnn_encoder.train.examples import Examples, draw_batch
 
 LENGTH = 20
 

@@ -27,8 +27,8 @@ class Ragged:
         """Lists of these sizes, one after another."""
         return cls(values, np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]))
 
-    def draw(self, items: Rows, count: int, generator: np.random.Generator) -> Rows:
-        """Draw `count` members of each of the lists `items`, all different if the list has that many.
+    def places(self, items: Rows, count: int, generator: np.random.Generator) -> Rows:
+        """Places in `values` of `count` drawn members of each of the lists `items`, all different if there are so many.
 
         *Shape:* items (n,) -> (n, count). Lists must not be empty.
         """
@@ -36,20 +36,20 @@ class Ragged:
         start = generator.random(len(items)) * sizes
         # Steps of equal size round the list from a random start hit different members as long as count <= size.
         order = start[:, None] + np.arange(count) * np.maximum(1, sizes // max(1, count))[:, None]
-        drawn: Rows = self.values[self.offsets[items][:, None] + order.astype(np.int64) % sizes[:, None]]
+        drawn: Rows = self.offsets[items][:, None] + order.astype(np.int64) % sizes[:, None]
         return drawn
+
+    def draw(self, items: Rows, count: int, generator: np.random.Generator) -> Rows:
+        """The members at drawn `places`."""
+        return self.values[self.places(items, count, generator)]
 
 
 @dataclass(frozen=True)
 class Targets:
-    """The passages that the teacher scored for some queries, list after list.
+    """The passages that the teacher scored for some queries, in ascending lists, and its log odds of each."""
 
-    List i is `passages[offsets[i] : offsets[i + 1]]`, with the teacher's log odds in the same places of `logits`.
-    """
-
-    passages: Rows
+    passages: Ragged
     logits: Scores
-    offsets: Rows
 
     @classmethod
     def read(cls, path: Path, queries: Rows) -> Self:
@@ -59,34 +59,24 @@ class Targets:
         table = pl.read_parquet(path).filter(pl.col("query").is_in(wanted)).sort("query", "passage")
         ends = np.searchsorted(table["query"].to_numpy(), queries, side="right")
         passages = table["passage"].to_numpy().astype(np.int64)
-        return cls(passages, table["logit"].to_numpy(), np.concatenate([[0], ends]))
+        return cls(Ragged(passages, np.concatenate([[0], ends])), table["logit"].to_numpy())
 
-    def draw(
-        self, items: Rows, positives: Rows, count: int, n_passages: int, generator: np.random.Generator
-    ) -> tuple[Rows, Scores]:
-        """Other passages of the lists `items` than their positives, drawn at random, and the weights of all.
+    def draw(self, items: Rows, positives: Rows, count: int, generator: np.random.Generator) -> tuple[Rows, Scores]:
+        """Passages of the lists `items`, drawn at random, and the weights of each list's positive and of these.
 
-        The weights are the softmax of the log odds, the positive's first; one that the teacher did not score has all
-        the weight. A list that is too short is filled up with random passages of the corpus, whose weight is 0.
+        The weights are the softmax of the log odds. A positive that the teacher did not score has all the weight.
 
         *Shape:* items, positives (n,) -> passages (n, count), weights (n, 1 + count).
         """
-        first, sizes = self.offsets[items], self.offsets[items + 1] - self.offsets[items]
-        place = np.arange(max(1, int(sizes.max(initial=0))))
-        inside = place < sizes[:, None]
-        at = np.where(inside, first[:, None] + place, 0)
-        listed, logits = self.passages[at], self.logits[at]
-        own = inside & (listed == positives[:, None])
-        order = np.argsort(np.where(inside & ~own, generator.random(listed.shape), np.inf), axis=1)[:, :count]
-        taken = np.take_along_axis(inside & ~own, order, axis=1)
-        drawn = generator.integers(n_passages, size=(len(items), count))
-        drawn[:, : order.shape[1]][taken] = np.take_along_axis(listed, order, axis=1)[taken]
-        odds = np.full((len(items), 1 + count), -np.inf, dtype=np.float32)
-        odds[:, 0] = np.where(own, logits, -np.inf).max(axis=1)
-        odds[:, 1 : 1 + order.shape[1]][taken] = np.take_along_axis(logits, order, axis=1)[taken]
-        odds[~own.any(axis=1)] = [0.0, *([-np.inf] * count)]
+        places, offsets = self.passages.places(items, count, generator), self.passages.offsets
+        # In ascending lists the keys of pairs ascend too.
+        most = 1 + max(int(self.passages.values.max(initial=0)), int(positives.max(initial=0)))
+        keys = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)) * most + self.passages.values
+        at = np.searchsorted(keys, items * most + positives).clip(max=len(keys) - 1)
+        odds = np.concatenate([self.logits[at][:, None], self.logits[places]], axis=1)
+        odds[keys[at] != items * most + positives] = [0.0, *([-np.inf] * count)]
         odds = np.exp(odds - odds.max(axis=1, keepdims=True))
-        return drawn, odds / odds.sum(axis=1, keepdims=True)
+        return self.passages.values[places], odds / odds.sum(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)
@@ -101,7 +91,6 @@ class Examples:
     identical: Identical = field(default_factory=Identical)  # copies of relevant passages are no negatives either
     weights: NDArray[np.float64] | None = None  # how likely each of positives.values is drawn; None: all alike
     targets: Targets | None = None  # list i is item i's; None: the labels alone are the targets
-    teacher_weight: float = 0.0  # of the loss that `targets` give
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -137,12 +126,9 @@ class Examples:
         found = pairs.join(wide, on=["query", "passage"], how="left", maintain_order="left")
         return replace(self, weights=found["count"].fill_null(1).to_numpy().astype(np.float64))
 
-    def taught(self, path: Path, weight: float) -> Self:
-        """These examples with the soft targets of a TARGETS table, which have `weight` in the loss.
-
-        Passages are then drawn from those that the teacher scored.
-        """
-        return replace(self, targets=Targets.read(path, self.queries), teacher_weight=weight)
+    def taught(self, path: Path) -> Self:
+        """These examples with soft targets, a TARGETS table. Passages are then drawn from those it holds."""
+        return replace(self, targets=Targets.read(path, self.queries))
 
     def known_pairs(self) -> pl.DataFrame:
         """The pairs that are known to be relevant, columns query, passage: labelled ones, and those that M_ce found."""
@@ -249,7 +235,6 @@ class TrainingBatch:
     queries: Rows  # (b,)
     passages: Rows  # (b * (1 + negatives),)
     targets: NDArray[np.float32] | None = None  # (b, 1 + negatives), the teacher's weights of each query's own passages
-    teacher_weight: float = 0.0
 
     @property
     def asked(self) -> Rows:
@@ -267,13 +252,13 @@ class TrainingBatch:
 def draw_batch(examples: Examples, items: Rows, negatives: int, generator: np.random.Generator) -> TrainingBatch:
     """Draw one positive and `negatives` hard negatives for each item; an item without any gets random passages.
 
-    With soft targets the passages besides the positive are any that the teacher scored.
+    With soft targets the passages besides the positive are any that the teacher scored, the positive too.
     """
     queries = examples.queries[items]
     positives = examples.draw_positives(items, generator)
     if examples.targets is not None:
-        others, weights = examples.targets.draw(items, positives, negatives, examples.n_passages, generator)
-        return TrainingBatch(queries, np.concatenate([positives, others.reshape(-1)]), weights, examples.teacher_weight)
+        others, weights = examples.targets.draw(items, positives, negatives, generator)
+        return TrainingBatch(queries, np.concatenate([positives, others.reshape(-1)]), weights)
     hard = generator.integers(examples.n_passages, size=(len(items), negatives))
     have = np.diff(examples.negatives.offsets)[items] > 0
     if negatives:

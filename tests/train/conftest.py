@@ -8,8 +8,8 @@ import pytest
 
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import open_tokens
-from gnn_encoder.training.contrastive import Texts
-from gnn_encoder.training.examples import Examples, to_examples
+from gnn_encoder.train.dual_encoder import Texts
+from gnn_encoder.train.examples import Examples, to_examples
 
 from ..encoders import dual_encoder
 from ..texts import text, write_passages, write_queries

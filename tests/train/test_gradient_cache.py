@@ -7,15 +7,9 @@ import pytest
 import torch
 
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.training.contrastive import (
-    Texts,
-    batch_loss,
-    contrastive_step,
-    represent_passages,
-    represent_queries,
-)
-from gnn_encoder.training.examples import Examples, TrainingBatch
-from gnn_encoder.training.gradient_cache import Representations
+from gnn_encoder.train.dual_encoder import Texts, batch_loss, contrastive_step, represent_passages, represent_queries
+from gnn_encoder.train.examples import Examples, TrainingBatch
+from gnn_encoder.train.grad_cache import Representations
 
 from .conftest import tiny_encoder
 

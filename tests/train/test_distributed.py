@@ -6,8 +6,8 @@ import torch
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.training.collectives import gather, sum_value
-from gnn_encoder.training.contrastive import Batches, local_share
+from gnn_encoder.train.dual_encoder import BatchSampler, gather, local_share
+from gnn_encoder.train.loop import sum_value
 
 from .two_ranks import ITEMS, batch_of, loss_of, models
 
@@ -33,8 +33,8 @@ def test_a_batch_smaller_than_the_group_is_refused(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
         parts.append(local_share(np.arange(9)).tolist())
     assert parts == [[0, 1, 2], [3, 4], [5, 6], [7, 8]]
-    Batches(9, 1.0, 5, seed=0)
+    BatchSampler(9, 1.0, 5, seed=0)
     with pytest.raises(UserError, match="a batch of 3 queries is too small for 4 processes; raise"):
-        Batches(9, 1.0, 3, seed=0)
+        BatchSampler(9, 1.0, 3, seed=0)
     with pytest.raises(UserError, match="a batch of 3 queries is too small for 4 processes; raise"):
         local_share(np.arange(3))

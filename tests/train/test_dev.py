@@ -8,16 +8,9 @@ import pytest
 import torch
 
 from gnn_encoder.base.tables import DEV_CANDIDATES, read_table, write_table
-from gnn_encoder.training import dev
-from gnn_encoder.training.dev import (
-    candidates_of,
-    dev_sample,
-    pooled_sample,
-    ranked,
-    retrieved_pairs,
-    sample_queries,
-)
-from gnn_encoder.training.dev_score import reciprocal_ranks
+from gnn_encoder.train import dev
+from gnn_encoder.train.candidates import candidates_of, retrieved_pairs, sample_queries
+from gnn_encoder.train.dev import dev_sample, pooled_sample, ranked, reciprocal_ranks
 
 PAIR = {"query": pl.Int32, "passage": pl.Int32}
 PAIRS = pl.DataFrame([(1, 30), (1, 5), (4, 7), (6, 5), (9, 2)], schema=PAIR, orient="row")

@@ -2,9 +2,8 @@
 
 import numpy as np
 import polars as pl
-import pytest
 
-from gnn_encoder.training.denoise import Ranks, denoise, log_spaced, spread
+from gnn_encoder.train.candidates import denoise, spread
 
 SCORED = {"query": pl.Int32, "passage": pl.Int32, "score": pl.Float32}
 
@@ -83,28 +82,15 @@ def test_negatives_relative_to_the_labelled_passage() -> None:
     assert counts["hard_negatives"] == 3 and counts["candidates_between_the_thresholds"] == 4
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "count", "ranks"),
-    [
-        (0, 4, 4, [0, 1, 2, 3]),
-        (2, 5, 100, [2, 3, 4]),
-        (0, 10, 3, [0, 2, 9]),
-        (1, 8, 3, [1, 3, 7]),
-        (9, 10, 1, [9]),
-        (0, 10, 6, [0, 1, 2, 3, 5, 9]),
-    ],
-)
-def test_candidates_are_spread_over_the_ranks(first: int, last: int, count: int, ranks: list[int]) -> None:
-    schema = {"query": pl.Int32, "passage": pl.Int32, "rank": pl.Int16}
-    rows = [(query, 100 * query + rank, rank) for query in range(3) for rank in range(10)]
-    candidates = pl.DataFrame(rows, schema=schema, orient="row")
-    chosen = spread(candidates, Ranks(first, last, count))
-    assert chosen.rows() == [(query, 100 * query + rank, rank) for query in range(3) for rank in ranks]
+def ranks_of(depth: int, count: int) -> list[int]:
+    candidates = pl.DataFrame({"query": 7, "rank": np.arange(2 * depth, dtype=np.int16)})
+    return spread(candidates, depth, count)["rank"].to_list()
 
 
-def test_ranks_thin_out_downwards() -> None:
-    assert log_spaced(50, 8).tolist() == [0, 1, 2, 4, 8, 15, 28, 49]
-    for width, count in ((1, 5), (7, 7), (100, 3), (1000, 40)):
-        ranks = log_spaced(width, count)
-        assert len(ranks) == min(width, count) and ranks[0] == 0 and (np.diff(ranks) > 0).all()
-        assert len(ranks) == 1 or ranks[-1] == width - 1
+def test_candidates_are_spread_over_the_ranks_and_thin_out_downwards() -> None:
+    assert ranks_of(4, 4) == [0, 1, 2, 3] and ranks_of(3, 100) == [0, 1, 2] and ranks_of(10, 1) == [0]
+    assert ranks_of(10, 3) == [0, 2, 9] and ranks_of(10, 6) == [0, 1, 2, 3, 5, 9]
+    assert ranks_of(50, 8) == [0, 1, 2, 4, 8, 15, 28, 49]
+    for depth, count in ((1, 5), (7, 7), (100, 3), (1000, 40)):
+        ranks = ranks_of(depth, count)
+        assert len(ranks) == min(depth, count) and ranks[0] == 0 and ranks[-1] == depth - 1

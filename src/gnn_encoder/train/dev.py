@@ -1,16 +1,22 @@
-"""The dev score of an encoder while it trains: RR@10 of the dev sample, by retrieval or by reranking."""
+"""The dev score of an encoder while it trains: RR@10 of a fixed sample of dev queries, by retrieval or by reranking.
+
+A dual-encoder's queries rank a fixed pool of passages; M_ce's rerank the candidates of each.
+"""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
+import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.base.matrix import Rows
+from gnn_encoder.base.distributed import rank, world_size
+from gnn_encoder.base.matrix import Matrix, Rows
 from gnn_encoder.base.view_pool import BEST, Pool
 from gnn_encoder.text.batches import Batch
 from gnn_encoder.text.corpus import embed_queries
@@ -19,11 +25,53 @@ from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.inputs import WINDOW, Inputs, encode_rows
 from gnn_encoder.text.tokens import TextTokens
-from gnn_encoder.training.collectives import shared_rows
-from gnn_encoder.training.dev import DevSample
 
-DEPTH = 10
+WHOLE = 2_000  # a corpus of at most so many passages is ranked whole
+CUTOFF = 10  # of the reciprocal rank
 QUERIES_AT_A_TIME = 512  # that rank the pool together
+
+
+@dataclass(frozen=True)
+class DevSample:
+    """Sampled dev queries and their pool: passages that were retrieved for one of them, and all their positives."""
+
+    queries: Rows  # (q,) rows of the dev table, in order
+    pool: Rows  # (p,) passage rows, sorted
+    relevant: NDArray[np.bool_]  # (q, p)
+    own: NDArray[np.bool_] | None = None  # (q, p), passages that a query is itself, which it does not rank
+
+
+def dev_sample(
+    queries: Rows, pairs: pl.DataFrame, retrieved: NDArray[np.integer[Any]], own: pl.DataFrame | None = None
+) -> DevSample:
+    """The sample of `queries`, ascending rows of the dev table, whose pool is `retrieved` and all their positives.
+
+    `pairs` are judged relevant, `own` are queries and the passages that they are themselves: columns query, passage.
+    *Shape:* queries (q,), retrieved any.
+    """
+    asked = pl.col("query").is_in(queries.tolist())
+    judged = pairs.filter(asked)["passage"].to_numpy().astype(np.int64)
+    pool = np.unique(np.concatenate([retrieved.reshape(-1).astype(np.int64), judged]))
+
+    def among(pairs: pl.DataFrame) -> NDArray[np.bool_]:
+        mask = np.zeros((len(queries), len(pool)), dtype=bool)
+        pairs = pairs.filter(asked, pl.col("passage").is_in(pool.tolist()))
+        rows, columns = (pairs[name].to_numpy() for name in ("query", "passage"))
+        mask[np.searchsorted(queries, rows), np.searchsorted(pool, columns)] = True
+        return mask
+
+    return DevSample(queries, pool, among(pairs), None if own is None or own.is_empty() else among(own))
+
+
+def pooled_sample(found: pl.DataFrame, n_passages: int, own: pl.DataFrame | None = None) -> DevSample:
+    """The sample of trainings that have no passage matrix of their start: a DEV_CANDIDATES table makes its pool."""
+    queries, passages = found["query"].unique().sort().to_numpy().astype(np.int64), found["passage"].to_numpy()
+    return dev_sample(queries, found.filter("relevant"), ranked(passages, n_passages, WHOLE), own)
+
+
+def ranked(retrieved: NDArray[np.integer[Any]], n_passages: int, limit: int) -> NDArray[np.integer[Any]]:
+    """The passages that are ranked: the whole corpus if it has at most `limit` passages, else the `retrieved` ones."""
+    return np.arange(n_passages) if n_passages <= limit else retrieved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +91,7 @@ def retrieval_score(
     with no_grad_eval(encoder):
         asked = embed_queries(encoder, queries, batch_tokens, sample.queries)
         vectors = encode_together(read.inputs, rows, encoder.encode_passages, batch_tokens, encoder.dimension)
-    of_queries = torch.from_numpy(asked).to(device())
-    sides = of_queries, vectors, sample.relevant
+    sides = torch.from_numpy(asked).to(device()), vectors, sample.relevant
     return float(reciprocal_ranks(*sides, own=sample.own, views=read.count, pool=read.pool).mean())
 
 
@@ -64,7 +111,7 @@ def reranking_score(
     return reranked_reciprocal_rank(candidates.with_columns(score=logits[:, 0].cpu().numpy()))
 
 
-def reranked_reciprocal_rank(scored: pl.DataFrame, depth: int = DEPTH) -> float:
+def reranked_reciprocal_rank(scored: pl.DataFrame, depth: int = CUTOFF) -> float:
     """MRR@depth of candidates (columns query, relevant, score) by score; of equal ones the earlier row comes first."""
     order = pl.col("score").rank("ordinal", descending=True).over("query")
     best = scored.with_columns(rank=order).filter("relevant").group_by("query").agg(pl.col("rank").min())["rank"]
@@ -76,7 +123,7 @@ def reciprocal_ranks(
     queries: Tensor,
     passages: Tensor,
     relevant: NDArray[np.bool_],
-    depth: int = DEPTH,
+    depth: int = CUTOFF,
     *,
     own: NDArray[np.bool_] | None = None,
     views: int = 1,
@@ -90,13 +137,14 @@ def reciprocal_ranks(
     """
     ranks = []
     for first in range(0, len(queries), QUERIES_AT_A_TIME):
-        scores = queries[first : first + QUERIES_AT_A_TIME] @ passages.T
+        part = slice(first, first + QUERIES_AT_A_TIME)
+        scores = queries[part] @ passages.T
         if views > 1:
             scores = torch.from_numpy(pool.scores(scores.unflatten(1, (-1, views)).cpu().numpy()))
         if own is not None:
-            scores[torch.from_numpy(own[first : first + QUERIES_AT_A_TIME])] = -torch.inf
+            scores[torch.from_numpy(own[part])] = -torch.inf
         top = scores.topk(min(depth, scores.shape[1]), dim=1).indices.cpu().numpy()
-        hits = np.take_along_axis(relevant[first : first + QUERIES_AT_A_TIME], top, axis=1)
+        hits = np.take_along_axis(relevant[part], top, axis=1)
         ranks.append(np.where(hits.any(axis=1), 1.0 / (1 + hits.argmax(axis=1)), 0.0))
     return np.concatenate(ranks)
 
@@ -106,6 +154,19 @@ def encode_together(
 ) -> Tensor:
     """As `encode_rows`, of rows that are the same on all ranks, which share their windows. *Shape:* (n, columns)."""
     return shared_rows(rows, WINDOW, columns, lambda part: encode_rows(inputs, part, encode, batch_tokens, columns))
+
+
+def shared_rows(rows: Rows, window: int, columns: int, encode: Callable[[Rows], Matrix | Tensor]) -> Tensor:
+    """What `encode` makes of some rows, `window` at a time, which ranks take in turn. *Shape:* (n,) -> (n, columns).
+
+    A window is encoded as a whole whatever the number of ranks, so that not a bit depends on it.
+    """
+    found = torch.zeros(len(rows), columns, device=device())
+    for first in range(rank() * window, len(rows), world_size() * window):
+        found[first : first + window] = torch.as_tensor(encode(rows[first : first + window]))
+    if world_size() > 1:
+        dist.all_reduce(found)
+    return found
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from gnn_encoder.training import checkpoints
+from gnn_encoder.train.loop import load_checkpoint, save_checkpoint
 
 from .conftest import tiny_encoder
 
@@ -25,9 +25,9 @@ def trained(seed: int, steps: int) -> tuple[dict[str, nn.Module], torch.optim.Ad
 def test_round_trip(tmp_path: Path) -> None:
     modules, optimizer = trained(0, 3)
     progress = {"step": 3, "best": 0.1 + 0.2, "history": [{"loss": 1 / 3}]}
-    checkpoints.save(tmp_path / "deep" / "last.pt", modules, optimizer, progress)
+    save_checkpoint(tmp_path / "deep" / "last.pt", modules, optimizer, progress)
     others, other = trained(1, 0)
-    assert checkpoints.load(tmp_path / "deep" / "last.pt", others, other) == progress
+    assert load_checkpoint(tmp_path / "deep" / "last.pt", others, other) == progress
     for name in modules:
         for key, value in modules[name].state_dict().items():
             assert torch.equal(others[name].state_dict()[key], value)
@@ -42,14 +42,14 @@ def test_round_trip(tmp_path: Path) -> None:
 
 def test_a_shared_encoder_is_stored_once(tiny_model: Path, tmp_path: Path) -> None:
     encoder = tiny_encoder(tiny_model).float()
-    checkpoints.save(tmp_path / "shared", {"encoder": encoder}, None, {})
-    checkpoints.save(tmp_path / "separate", {"encoder": tiny_encoder(tiny_model, shared=False).float()}, None, {})
+    save_checkpoint(tmp_path / "shared", {"encoder": encoder}, None, {})
+    save_checkpoint(tmp_path / "separate", {"encoder": tiny_encoder(tiny_model, shared=False).float()}, None, {})
     assert (tmp_path / "shared").stat().st_size < 0.55 * (tmp_path / "separate").stat().st_size
     other = tiny_encoder(tiny_model).float()
     with torch.no_grad():
         for parameter in other.parameters():
             parameter.add_(1)
-    checkpoints.load(tmp_path / "shared", {"encoder": other})
+    load_checkpoint(tmp_path / "shared", {"encoder": other})
     for one, two in zip(encoder.parameters(), other.parameters(), strict=True):
         assert torch.equal(one, two)
     assert other.query is other.passage

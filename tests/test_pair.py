@@ -1,12 +1,14 @@
-"""Which candidates become pseudo-labels, and their accuracy, by hand."""
+"""PAIR: which candidates become pseudo-labels, their accuracy, and Figure 4's numbers, all by hand."""
 
+import numpy as np
 import polars as pl
 import pytest
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.pair.labelling import accuracy, label_labelled, label_unlabelled, pseudo_label
-from gnn_encoder.pipeline.params import Pair
+from gnn_encoder.pair import accuracy, label_labelled, label_unlabelled, similarities, triples
+from gnn_encoder.pipeline.params import Denoise, Pair
 
+PAIR = {"query": pl.Int32, "passage": pl.Int32}
 SCORED = pl.DataFrame(
     [
         (0, 10, 0.95),
@@ -21,16 +23,7 @@ SCORED = pl.DataFrame(
     schema={"query": pl.Int32, "passage": pl.Int32, "score": pl.Float32},
     orient="row",
 )
-PAIRS = pl.DataFrame(
-    [(0, 10), (0, 13), (1, 10), (2, 99), (3, 98)], schema={"query": pl.Int32, "passage": pl.Int32}, orient="row"
-)
-
-
-def test_pseudo_labels_by_hand() -> None:
-    table = pseudo_label(SCORED, s_pos=0.9, s_neg=0.1)
-    assert table.columns == ["query", "positives", "negatives"]
-    assert table.rows() == [(0, [10, 11], [13]), (2, [15], [])]
-    assert pseudo_label(SCORED, s_pos=0.8, s_neg=0.4).rows() == [(0, [10, 11], [13]), (1, [10], [14]), (2, [15], [16])]
+PAIRS = pl.DataFrame([(0, 10), (0, 13), (1, 10), (2, 99), (3, 98)], schema=PAIR, orient="row")
 
 
 def test_accuracy_by_hand() -> None:
@@ -47,8 +40,11 @@ def test_accuracy_by_hand() -> None:
     assert none["accuracy_of_positives"] is None and none["accuracy_of_negatives"] is None
 
 
+RANKS = Denoise.model_construct(range_max=4, candidates=4)
+
+
 def section(*, pseudo_labels: bool = True, s_pos: float = 0.85) -> Pair:
-    return Pair.model_construct(pseudo_labels=pseudo_labels, s_pos=s_pos, s_neg=0.1, depth=4, candidates=4)
+    return Pair.model_construct(pseudo_labels=pseudo_labels, s_pos=s_pos, s_neg=0.1)
 
 
 def candidates(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -64,21 +60,40 @@ def score(lists: pl.DataFrame) -> pl.DataFrame:
 
 def test_labelled_queries_by_hand() -> None:
     """Above the threshold (0, 11) and (2, 15) are positives; 0 and 2 have their lowest candidate as a negative."""
-    found, counts = label_labelled(candidates(SCORED), PAIRS, section(), score)
+    found, counts = label_labelled(candidates(SCORED), PAIRS, section(), RANKS, score)
     assert found.rows() == [(0, [10, 11, 13], [12]), (1, [10], [14]), (2, [15, 99], [16]), (3, [98], [])]
     assert (counts["denoised_positives"], counts["hard_negatives"]) == (2, 1)
-    plain, counts = label_labelled(candidates(SCORED), PAIRS, section(pseudo_labels=False), score)
+    plain, counts = label_labelled(candidates(SCORED), PAIRS, section(pseudo_labels=False), RANKS, score)
     assert plain.rows() == [(0, [10, 13], [11, 12]), (1, [10], [14]), (2, [99], [15, 16]), (3, [98], [])]
     assert counts == {}
 
 
 def test_unlabelled_queries_by_hand() -> None:
     """Their quality is of the queries whose labels are hidden, here query 0, and first at the thresholds that count."""
-    found, counts = label_unlabelled(candidates(SCORED), PAIRS[:2], section(), score)
+    found, counts = label_unlabelled(candidates(SCORED), PAIRS[:2], section(), RANKS, score)
     assert found.rows() == [(0, [10, 11], [13]), (1, [10], [14]), (2, [15], [])]
     quality = counts.pop("quality")
     assert list(counts.values()) == [3, 3, 4, 2]
     assert quality[0] == accuracy(SCORED[:4], PAIRS, s_pos=0.85, s_neg=0.1)
     assert [row["s_pos"] for row in quality] == [0.85, 0.9, 0.8, 0.7, 0.6]
     with pytest.raises(UserError, match="no candidate of 3 unlabelled queries .* the highest score is 0.99"):
-        label_unlabelled(candidates(SCORED), PAIRS, section(s_pos=0.995), score)
+        label_unlabelled(candidates(SCORED), PAIRS, section(s_pos=0.995), RANKS, score)
+
+
+def test_similarities_by_hand() -> None:
+    queries = np.array([[1.0, 0.0], [0.0, 1.0]])
+    positives = np.array([[0.6, 0.8], [0.0, 1.0]])
+    negatives = np.array([[1.0, 0.0], [0.8, 0.6]])
+    assert similarities(queries, positives, negatives) == pytest.approx(
+        {"s(p+,q)": 0.8, "s(p+,q) std": 0.2, "s(p+,p-)": 0.6, "s(p+,p-) std": 0.0}
+    )
+
+
+def test_each_positive_with_the_best_ranked_passage_that_is_not_relevant() -> None:
+    pairs = pl.DataFrame([(0, 5), (0, 6), (1, 7), (2, 8)], schema=PAIR, orient="row")
+    retrieved = pl.DataFrame(
+        [(0, 9, 2), (0, 5, 0), (0, 4, 1), (1, 3, 0), (2, 8, 0)],  # query 2 retrieved its own passage alone
+        schema=PAIR | {"rank": pl.Int16},
+        orient="row",
+    )
+    assert triples(pairs, retrieved).rows() == [(0, 5, 4), (0, 6, 4), (1, 7, 3)]

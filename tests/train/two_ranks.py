@@ -7,9 +7,10 @@ import torch
 from torch import nn
 
 from gnn_encoder.base import distributed
-from gnn_encoder.training.collectives import gather, shared_rows, sum_gradients, sum_value
-from gnn_encoder.training.contrastive import batch_loss, local_part, local_share
-from gnn_encoder.training.examples import Examples, Ragged, TrainingBatch
+from gnn_encoder.train.dev import shared_rows
+from gnn_encoder.train.dual_encoder import batch_loss, gather, local_part, local_share
+from gnn_encoder.train.examples import Examples, Ragged, TrainingBatch
+from gnn_encoder.train.loop import sum_gradients, sum_value
 
 ITEMS = np.arange(5)  # three of them are the first process's, two the second's
 LOSSES = {"query-centric": 0.0, "PAIR's": 0.3}  # alpha

@@ -6,8 +6,8 @@ import pytest
 from scipy.optimize import check_grad
 from scipy.special import expit
 
-from gnn_encoder.training import teacher as module
-from gnn_encoder.training.teacher import Teacher, dot_products, fit_teacher
+from gnn_encoder.train import teacher as module
+from gnn_encoder.train.teacher import Teacher, fit_teacher
 
 TRUE = Teacher(cross_encoder=0.8, retriever=6.0, standardised=True, scale=2.0, shift=-2.5)
 
@@ -73,15 +73,6 @@ def test_nothing_to_learn_from(caplog: pytest.LogCaptureFixture) -> None:
     assert fit_teacher(drawn(20).with_columns(relevant=True), title="t") == Teacher()
     told = "warning: t: no dev query has a relevant and another candidate; M_ce's score stands as it is"
     assert caplog.messages == [told]
-
-
-def test_dot_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "AT_A_TIME", 3)
-    draw = np.random.default_rng(0)
-    queries, matrix = draw.normal(size=(4, 2)).astype(np.float32), draw.normal(size=(6, 2)).astype(np.float16)
-    asked, passages = draw.integers(4, size=10), draw.integers(6, size=10)
-    found = dot_products(queries, asked, matrix, passages)
-    np.testing.assert_allclose(found, (queries @ matrix.T.astype(np.float32))[asked, passages], rtol=1e-5)
 
 
 def test_gradients() -> None:

@@ -1,1 +1,0 @@
-"""Training: losses, batches, gradient caching, the resumable loop, and a task for each kind of model."""
