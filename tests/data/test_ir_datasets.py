@@ -1,6 +1,5 @@
 """ir_datasets by name: data sets of local files registered under names of their own, so that nothing is fetched."""
 
-import builtins
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +10,9 @@ import pytest
 from ir_datasets.datasets.base import Dataset
 from ir_datasets.formats import BaseDocs
 
-Prepared, Rows = Callable[..., Path], Callable[[Path], list[Any]]
+from .conftest import Refused
+
+Prepared, Rows, Register = Callable[..., Path], Callable[[Path], list[Any]], Callable[..., None]
 DOCS = "d1\tAsh is a tree with black buds.\nd2\tYew is poisonous.\n"
 QUERIES = {"train": "q1\twhich tree has black buds\nq2\tis yew poisonous\n", "test": "q3\twhich tree is poisonous\n"}
 QRELS = {"train": "q1 0 d1 1\nq2 0 d2 1\n", "test": "q3 0 d2 2\nq3 0 d1 0\n"}
@@ -34,27 +35,19 @@ class Articles(BaseDocs):
 
 
 @pytest.fixture
-def register(tmp_path: Path) -> Iterator[Callable[..., None]]:
+def register(tmp_path: Path) -> Iterator[Register]:
     """Registers NAME/train and NAME/test for the time of a test."""
     names: list[str] = []
 
     def add(
-        name: str,
-        docs: str = DOCS,
-        articles: BaseDocs | None = None,
-        queries: dict[str, str] = QUERIES,
-        qrels: dict[str, str] = QRELS,
+        name: str, docs: str = DOCS, articles: BaseDocs | None = None, queries: Any = QUERIES, qrels: Any = QRELS
     ) -> None:
         for split, text in queries.items():
-            parts = {"docs": docs, "queries": text, "qrels": qrels[split]}
-            paths = {part: tmp_path / f"{name}-{split}-{part}" for part in parts}
-            for part, content in parts.items():
-                paths[part].write_text(content)
-            found = ir_datasets.create_dataset(
-                docs_tsv=None if articles else str(paths["docs"]),
-                queries_tsv=str(paths["queries"]),
-                qrels_trec=str(paths["qrels"]),
-            )
+            paths = [tmp_path / f"{name}-{split}-{part}" for part in ("docs", "queries", "qrels")]
+            for path, content in zip(paths, (docs, text, qrels[split]), strict=True):
+                path.write_text(content)
+            keys = dict(zip(("docs_tsv", "queries_tsv", "qrels_trec"), map(str, paths), strict=True))
+            found = ir_datasets.create_dataset(**keys | ({"docs_tsv": None} if articles else {}))
             ir_datasets.registry.register(f"{name}/{split}", Dataset(articles, found) if articles else found)
             names.append(f"{name}/{split}")
 
@@ -63,34 +56,22 @@ def register(tmp_path: Path) -> Iterator[Callable[..., None]]:
         del ir_datasets.registry._registered[name]
 
 
-def test_a_data_set_by_its_name(register: Callable[..., None], prepared: Prepared, rows: Rows) -> None:
+def test_data_sets_by_their_names(register: Register, prepared: Prepared, rows: Rows) -> None:
     register("trees")
     target = prepared(source="ir_datasets", name="trees")
-    assert rows(target / "passages.parquet") == [
-        ("d1", "", "Ash is a tree with black buds."),
-        ("d2", "", "Yew is poisonous."),
-    ]
+    assert rows(target / "passages.parquet") == [("d1", "", DOCS[3:33]), ("d2", "", "Yew is poisonous.")]
     train, dev = (rows(target / "qrels" / f"{split}.parquet") for split in ("train", "dev"))
     assert sorted(train + dev) == [("q1", "d1", 1), ("q2", "d2", 1)] and len(dev) == 1
     assert rows(target / "queries" / "test.parquet") == [("q3", "which tree is poisonous", [])]
     assert rows(target / "qrels" / "test.parquet") == [("q3", "d2", 2), ("q3", "d1", 0)]
-
-
-def test_each_split_by_its_name(register: Callable[..., None], prepared: Prepared, rows: Rows) -> None:
-    register("trees")
-    register("others")
+    register("others", articles=Articles())
     names = {"train": "others/train", "dev": "trees/test", "test": "others/test"}
-    target = prepared(source="ir_datasets", names=names)
+    target = prepared(source="ir_datasets", names=names, out="named")
     assert [len(rows(target / "queries" / f"{split}.parquet")) for split in names] == [2, 1, 1]
-
-
-def test_titles(register: Callable[..., None], prepared: Prepared, rows: Rows) -> None:
-    register("articles", articles=Articles())
-    target = prepared(source="ir_datasets", name="articles")
     assert rows(target / "passages.parquet") == [("d1", "Ash", "It has black buds."), ("d2", "", "Yew")]
 
 
-def test_what_a_user_cannot_mend_is_left_out(register: Callable[..., None], prepared: Prepared, rows: Rows) -> None:
+def test_what_a_user_cannot_mend_is_left_out(register: Register, prepared: Prepared, rows: Rows) -> None:
     """d8 and d9 are not there, nor is q9, and q4 has no text; of two grades of a pair the first one counts."""
     judged = "q3 0 d9 2\nq3 0 d1 1\nq3 0 d8 0\nq9 0 d1 1\nq3 0 d1 2\nq4 0 d1 1\n"
     register("lost", queries=QUERIES | {"test": QUERIES["test"] + "q4\t\u200b \n"}, qrels=QRELS | {"test": judged})
@@ -105,48 +86,24 @@ def test_what_a_user_cannot_mend_is_left_out(register: Callable[..., None], prep
 
 
 @pytest.mark.parametrize(
-    ("keys", "message"),
+    ("made", "keys", "message"),
     [
-        ({"docs": "d1\t \nd2\t\n"}, "data.name: no passages with a text; add some"),
-        ({"qrels": QRELS | {"test": "q3 0 d9 1\n"}}, "qrels of split test: no query has a positive grade"),
+        ({"docs": "d1\t \nd2\t\n"}, {"name": "bad"}, "data.name: no passages with a text; add some"),
+        ({"qrels": QRELS | {"test": "q3 0 d9 1\n"}}, {"name": "bad"}, "qrels of split test: no query has a positive"),
+        ({}, {}, "data.name is null: source ir_datasets needs the set's name, such as beir/scifact; set data.name"),
+        ({}, {"name": "forest"}, "data.name: ir_datasets has no forest/train with forest/test; name each split's data"),
+        ({}, {"names": {"train": "a", "test": "b"}}, "data.names.train: ir_datasets has no data set 'a'"),
+        ({}, {"names": {"train": "bad/train", "test": "beir/scifact"}}, "data.names.test: 'beir/scifact' has no qrels"),
     ],
-)
-def test_bad_data_sets(
-    keys: dict[str, Any], message: str, register: Callable[..., None], refused: Callable[..., None]
-) -> None:
-    register("bad", **keys)
-    refused(message, source="ir_datasets", name="bad")
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({}, "data.name is null: source ir_datasets needs the set's name, such as beir/scifact; set data.name"),
-        (
-            {"name": "forest"},
-            "data.name: ir_datasets has no forest/train with forest/test; name each split's data set in",
-        ),
-        (
-            {"names": {"train": "a", "test": "b"}},
-            "data.names.train: ir_datasets has no data set 'a'; choose one of https",
-        ),
-        (
-            {"names": {"train": "beir/scifact/train", "test": "beir/scifact"}},
-            "data.names.test: 'beir/scifact' has no qrels; choose a part of it that has",
-        ),
-    ],
-)
-def test_bad_names(keys: dict[str, Any], message: str, refused: Callable[..., None]) -> None:
+)  # fmt: skip
+def test_bad_data_sets(made: Any, keys: dict[str, Any], message: str, register: Register, refused: Refused) -> None:
+    register("bad", **made)
     refused(message, source="ir_datasets", **keys)
 
 
-def test_not_installed(monkeypatch: pytest.MonkeyPatch, refused: Callable[..., None]) -> None:
-    real = builtins.__import__
+def test_not_installed(monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
+    def without(name: str) -> Any:
+        raise ImportError
 
-    def without(name: str, *arguments: Any, **keys: Any) -> Any:
-        if name == "ir_datasets":
-            raise ImportError
-        return real(name, *arguments, **keys)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setattr("gnn_encoder.data.packages.import_module", without)
     refused("run `bash scripts/environment.sh ir_datasets`", source="ir_datasets", name="beir/scifact")

@@ -5,6 +5,7 @@ import json
 import zlib
 from collections.abc import Iterator
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -42,15 +43,10 @@ def open_insuranceqa(folder: Path | None = None) -> Source:
             raise UserError(f"{path}: no such file; run `pip install --force-reinstall {REQUIREMENT}`")
     return Source(
         files=[answers, *splits.values()],
-        passages=lambda: ((place, Passage(pid, "", _english(place, entry))) for place, pid, entry in _entries(answers)),
-        queries={split: partial(_questions, path) for split, path in splits.items()},
+        passages=lambda: ((place, Passage(pid, "", text)) for place, (pid, text, _) in _texts(answers)),
+        queries={split: partial(_texts, path) for split, path in splits.items()},
         judgements={split: partial(_answers, path) for split, path in splits.items()},
     )
-
-
-def _questions(path: Path) -> Iterator[tuple[Place, Query]]:
-    """The queries of a split. Ids are the source's: each split counts from 0."""
-    return ((place, Query(qid, _english(place, entry))) for place, qid, entry in _entries(path))
 
 
 def _answers(path: Path) -> Iterator[tuple[Place, Judgement]]:
@@ -70,8 +66,10 @@ def _entries(path: Path) -> Iterator[tuple[Place, str, dict[str, Any]]]:
         yield Place(path, f"entry {key}"), key, entry
 
 
-def _english(place: Place, entry: dict[str, Any]) -> str:
-    return " ".join(check_text(place, "en", entry.get("en")).split())
+def _texts(path: Path) -> Iterator[tuple[Place, Query]]:
+    """The entries with their English texts. Ids are the source's: each split counts from 0."""
+    for place, key, entry in _entries(path):
+        yield place, Query(key, " ".join(check_text(place, "en", entry.get("en")).split()))
 
 
 # --- ir_datasets: any data set of the package by its name (MacAvaney et al. 2021; https://ir-datasets.com) ------------
@@ -133,11 +131,10 @@ def _judged(name: Path, found: Any) -> Iterator[tuple[Place, Judgement]]:
 
 def _package() -> Any:
     try:
-        import ir_datasets
+        return import_module("ir_datasets")
     except ImportError as error:
         cure = "run `bash scripts/environment.sh ir_datasets`"
         raise UserError(f"data.source: ir_datasets needs a package that is not here; {cure}") from error
-    return ir_datasets
 
 
 def _load(split: str, name: str) -> Any:

@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -47,14 +47,8 @@ FAULTS = {
     ),
 }
 ASKED = pl.Schema({"qid": pl.String(), "text": pl.String(), "answers": pl.List(pl.String())})
+Split = tuple[str, pl.Series]  # the source's split that queries come from, and their ids
 JUDGED = pl.Schema({"qid": pl.String(), "pid": pl.String(), "grade": pl.Int32(), "count": pl.Int64()})
-
-
-class Split(NamedTuple):
-    """The queries that were chosen for a split."""
-
-    origin: str  # the source's split that they come from
-    qids: pl.Series
 
 
 def open_source(data: Data) -> Source:
@@ -69,23 +63,21 @@ def open_source(data: Data) -> Source:
         case "msmarco":
             return open_msmarco(_folder(data, "collection.tsv"), data.test)
         case "dpr":
-            return open_dpr(_folder(data, "psgs_w100.tsv"), _name(data, "nq or trivia"))
+            return open_dpr(_folder(data, "psgs_w100.tsv"), _needed(data, "name", "the set's name, nq or trivia"))
         case "ir_datasets":
             named = data.names.model_dump(exclude_none=True) if data.names else None
-            return open_ir_datasets(named or split_names(_name(data, "such as beir/scifact")))
+            return open_ir_datasets(named or split_names(_needed(data, "name", "the set's name, such as beir/scifact")))
 
 
 def _folder(data: Data, holds: str) -> Path:
-    if data.path is None:
-        needed = f"source {data.source} needs the folder that holds {holds}"
-        raise UserError(f"data.path is null: {needed}; set data.path, or --path of init")
-    return Path(data.path).expanduser()
+    return Path(_needed(data, "path", f"the folder that holds {holds}")).expanduser()
 
 
-def _name(data: Data, example: str) -> str:
-    if data.name is None:
-        raise UserError(f"data.name is null: source {data.source} needs the set's name, {example}; set data.name")
-    return data.name
+def _needed(data: Data, key: str, what: str) -> str:
+    value: str | None = getattr(data, key)
+    if value is None:
+        raise UserError(f"data.{key} is null: source {data.source} needs {what}; set data.{key}")
+    return value
 
 
 def prepare(data: Data, source: Source, folder: Path, *, seed: int) -> None:
@@ -128,13 +120,6 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int) -> None:
         log.info("%s: %s", name, ", ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in values.items()))
 
 
-def check_count(where: Path | str, passages: int) -> None:
-    """Refuse a corpus in which there is nothing to rank."""
-    if passages < 2:
-        found = "one passage alone, so that there is nothing to rank" if passages else "no passages with a text"
-        raise UserError(f"{where}: {found}; add some")
-
-
 def with_texts(source: Source, empty: list[str], left_out: Counter[str]) -> Iterator[tuple[Place, Passage]]:
     """The passages with a text, which a title alone becomes; the ids of the others go to `empty`, counts to `left_out`.
 
@@ -152,16 +137,17 @@ def with_texts(source: Source, empty: list[str], left_out: Counter[str]) -> Iter
 
 def read_queries(reader: Queries) -> pl.DataFrame:
     """All queries that a source has for a split: columns qid, text, answers."""
-    rows = tqdm(unique(reader, "query id"), desc="queries", unit=" queries")
-    parts = (pl.DataFrame([row for _, row in batch], ASKED, orient="row") for batch in batched(rows))
-    return pl.concat([ASKED.to_frame(), *parts])
+    return _table(unique(reader, "query id"), ASKED, "queries")
 
 
 def read_judgements(split: str, reader: Judgements) -> pl.DataFrame:
     """All judgements of a split as its source has them: columns qid, pid, grade, count (null: not counted)."""
-    rows = tqdm(reader(), desc=f"judgements of {split}", unit=" judgements")
-    parts = (pl.DataFrame([row for _, row in batch], JUDGED, orient="row") for batch in batched(rows))
-    return pl.concat([JUDGED.to_frame(), *parts])
+    return _table(reader(), JUDGED, f"judgements of {split}")
+
+
+def _table(rows: Iterator[tuple[Place, Any]], schema: pl.Schema, what: str) -> pl.DataFrame:
+    batches = batched(row for _, row in tqdm(rows, desc=what, unit=" rows"))
+    return pl.concat([schema.to_frame(), *(pl.DataFrame(batch, schema, orient="row") for batch in batches)])
 
 
 def choose_queries(data: Data, queries: dict[str, pl.Series], seed: int) -> dict[str, Split]:
@@ -174,14 +160,13 @@ def choose_queries(data: Data, queries: dict[str, pl.Series], seed: int) -> dict
     Args:
         queries: ids of the queries of each split of the source that can be trained on or judged.
     """
-    splits = {name: Split(name, qids) for name, qids in queries.items()}
-    train = splits["train"].qids
+    splits, train = {name: (name, qids) for name, qids in queries.items()}, queries["train"]
     if "dev" not in splits:
         dev, train = _cut(train, max(1, round(data.dev_fraction * len(train))), [seed, CUT])
         if not len(train):
             raise UserError("qrels of split train: 1 query is too few to cut a dev split from; add queries")
         log.info("no dev split in the source: %d training queries, drawn with seed %d, become dev", len(dev), seed)
-        splits["dev"] = Split("train", dev)
+        splits["dev"] = ("train", dev)
     hidden, taken = round(HIDDEN * len(train)), min(data.train_queries or len(train), len(train))
     if data.train_queries is not None:
         log.info("train: a sample of %d of %d queries, seed %d", taken, len(train), seed)
@@ -189,7 +174,7 @@ def choose_queries(data: Data, queries: dict[str, pl.Series], seed: int) -> dict
     unlabelled, _ = _cut(others, hidden, [seed, HIDE])
     if len(unlabelled):
         log.info("unlabelled: the labels of %d other training queries are hidden, seed %d", len(unlabelled), seed)
-    return splits | {"train": Split("train", train), UNLABELLED: Split("train", unlabelled)}
+    return splits | {"train": ("train", train), UNLABELLED: ("train", unlabelled)}
 
 
 def _write_passages(source: Source, path: Path, empty: list[str], left_out: Counter[str]) -> pl.Series:
@@ -198,7 +183,9 @@ def _write_passages(source: Source, path: Path, empty: list[str], left_out: Coun
     batches = (list(zip(*batch, strict=True)) for batch in batched(row for _, row in rows))
     write_table(path, PASSAGES, (pa.record_batch(list(map(list, one)), PASSAGES) for one in batches), PICKED)
     pids = pl.read_parquet(path, columns=["pid"])["pid"]
-    check_count(next(iter(source.files), "data.name"), len(pids))
+    if len(pids) < 2:
+        found = "one passage alone, so that there is nothing to rank" if len(pids) else "no passages with a text"
+        raise UserError(f"{next(iter(source.files), 'data.name')}: {found}; add some")
     return pids
 
 

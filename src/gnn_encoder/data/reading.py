@@ -86,9 +86,7 @@ class Source:
     queries: Mapping[str, Queries]  # by split, perhaps with others: those without a judgement or answers are left out
     judgements: Mapping[str, Judgements]  # by split; a split that is judged by answers has none
     dropped: Callable[[], dict[str, int]] = dict  # what is left out on purpose, and how often
-    lenient: bool = (
-        False  # judgements of unknown ids, and further ones of a pair, are left out and counted, not refused
-    )
+    lenient: bool = False  # whether judgements of unknown ids, and further ones of a pair, are left out, not refused
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
