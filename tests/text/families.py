@@ -21,8 +21,6 @@ from transformers import (
     DistilBertConfig,
     ElectraConfig,
     FNetConfig,
-    LongformerConfig,
-    MobileBertConfig,
     ModernBertConfig,
     MPNetConfig,
     PretrainedConfig,
@@ -36,7 +34,6 @@ WORDS = ["[CLS]", "[PAD]", "[UNK]", "[SEP]", "does", "medicare", "cover", "aids"
 TEXTS = ["does medicare cover aids", "life", "", "cover " * 40, "Ünknown wörds, aids?"] * 2
 CLS, PAD, SEP = (WORDS.index(name) for name in ("[CLS]", "[PAD]", "[SEP]"))
 SIZE: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 24}
-ONE_LAYER = SIZE | {"num_hidden_layers": 1}
 IDS: dict[str, Any] = {"vocab_size": len(WORDS), "pad_token_id": PAD}
 BERT = BertConfig(**IDS, **SIZE, max_position_embeddings=32)
 FAMILIES: dict[str, PretrainedConfig] = {
@@ -55,16 +52,8 @@ FAMILIES: dict[str, PretrainedConfig] = {
     "t5": T5Config(**IDS, d_model=16, d_kv=4, d_ff=24, num_layers=3, num_heads=4, eos_token_id=SEP),
 }
 READ_PADDING: dict[str, PretrainedConfig] = {
-    "mobilebert": MobileBertConfig(
-        **IDS, **SIZE, embedding_size=8, intra_bottleneck_size=8, max_position_embeddings=32
-    ),
     "convbert": ConvBertConfig(**IDS, **SIZE, embedding_size=8, max_position_embeddings=32),
     "fnet": FNetConfig(**IDS, hidden_size=16, num_hidden_layers=3, intermediate_size=24, max_position_embeddings=32),
-}
-WITHOUT_GRAPH: dict[str, PretrainedConfig] = {  # it computes with as many windows as the example has
-    "longformer": LongformerConfig(
-        **IDS, **ONE_LAYER, attention_window=4, max_position_embeddings=34, sep_token_id=SEP, type_vocab_size=1
-    ),
 }
 NARROW_HEADS: dict[str, PretrainedConfig] = {  # of 4 columns, which FlashAttention cannot read
     "narrow heads": BertConfig(**IDS, **SIZE | {"num_attention_heads": 4}, max_position_embeddings=32),
@@ -74,7 +63,7 @@ NARROW_HEADS: dict[str, PretrainedConfig] = {  # of 4 columns, which FlashAttent
 def save_family(folder: Path, kind: str, seed: int = 0) -> Path:
     """Save a model of a few layers with weights so large that every part matters, and its tokenizer."""
     torch.manual_seed(seed)
-    model = AutoModel.from_config((FAMILIES | READ_PADDING | WITHOUT_GRAPH | NARROW_HEADS)[kind])
+    model = AutoModel.from_config((FAMILIES | READ_PADDING | NARROW_HEADS)[kind])
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.5 * torch.randn_like(parameter))

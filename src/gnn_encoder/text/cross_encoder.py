@@ -54,11 +54,9 @@ class CrossEncoder(TextModel):
         head, tokenizer = None, load_tokenizer(source)
         if pooling == "cls" and tokenizer.cls_token is None:
             raise UserError(f"model {source.model!r} has no [CLS] token: set train_cross_encoder.pooling to mean")
-        if pooling == "cls":
-            kind = AutoModelForSequenceClassification
-            model = load_model(source, dropout=params.dropout, kind=kind, seed=seed, num_labels=1)
-        else:
-            model = load_model(source, dropout=params.dropout, seed=seed)
+        own = {"kind": AutoModelForSequenceClassification, "num_labels": 1} if pooling == "cls" else {}
+        model = load_model(source, dropout=params.dropout, seed=seed, **own)
+        if pooling == "mean":
             head = nn.Linear(int(model.config.hidden_size), 1)
             nn.init.normal_(head.weight, std=HEAD_DEVIATION, generator=torch.Generator().manual_seed(seed))
             nn.init.zeros_(head.bias)

@@ -247,15 +247,12 @@ class Stated:
         return params.model_copy(update=chosen)
 
     def description(self, params: Encoder) -> str:
-        """How the model is used, who says so, and what its files say where params.yaml says something else."""
+        """How the model is used, and what its files say where params.yaml says something else."""
         told = []
-        for name, usual in UNSAID.items():
-            own, given = self.use.get(name), getattr(params, name)
-            by = "params.yaml" if given is not None else "usual" if own is None else "its own files"
-            if given is not None and own not in (None, given):
-                by += f", where its own files say {own!r}; null takes theirs"
-            if usual or by != "usual":
-                told.append(f"{name} {getattr(self.complete(params), name)!r} ({by})")
+        for name in UNSAID:
+            own, value = self.use.get(name), getattr(self.complete(params), name)
+            if value or own:
+                told.append(f"{name} {value!r}" + ("" if own in (None, value) else f" (its own files say {own!r})"))
         return f"the base model: {', '.join(told)}"
 
     def readable(self, model: PreTrainedModel) -> int | None:
