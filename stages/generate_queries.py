@@ -12,9 +12,8 @@ from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.data.queries import write_generated
 from gnn_encoder.dual_cross.generation import choose_queries, generate_queries, sampling
-from gnn_encoder.dual_cross.model import QueryGenerator
-from gnn_encoder.dual_cross.quality import measure
-from gnn_encoder.dual_cross.training import PairTexts, make_generator
+from gnn_encoder.dual_cross.generator import QueryGenerator, make_generator
+from gnn_encoder.dual_cross.quality import measure_queries
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.opening import load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
@@ -38,7 +37,7 @@ def main(stage: Stage) -> None:
     if distributed.is_first():
         queries = project.queries("dev")
         pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
-        quality, of_pairs = measure(pairs, queries, project.PASSAGES, target, section.views)
+        quality, of_pairs = measure_queries(pairs, queries, project.PASSAGES, target, section.views)
         write_json(stage.scratch / "quality.json", quality)
         of_pairs.write_parquet(stage.scratch / "pairs.parquet")
 
@@ -46,18 +45,9 @@ def main(stage: Stage) -> None:
 def generate(stage: Stage, drafts: Path) -> None:
     """Train the model, or take the one that is named, and write `generated` queries for each passage."""
     params, section = stage.params, stage.params.dual_cross
-    generator = section.generator
-    lengths = {"query_length": generator.query_length, "passage_length": params.encoder.passage_length}
-
-    def texts(model: QueryGenerator) -> PairTexts:
-        pairs, asked = relevant_pairs(*project.tables("train")), open_queries(project.queries("train"), model)
-        return PairTexts(model, pairs, asked, open_passages(model), **lengths)
-
-    trained = stage.once(
-        "generator", lambda folder: make_generator(generator, params.encoder, texts, folder, seed=params.seed)
-    )
+    trained = stage.once("generator", lambda folder: make_generator(params, folder))
     model = QueryGenerator.load(Source(str(trained)), precision=params.encoder.precision).for_inference()
-    how = sampling(model, seed=params.seed, views=section.generated, query_length=generator.query_length)
+    how = sampling(model, seed=params.seed, views=section.generated, query_length=section.generator.query_length)
     most = {"passage_length": params.encoder.passage_length, "batch_tokens": params.encoder.batch_tokens}
     generate_queries(model, open_passages(model), project.PASSAGES, drafts, stage.work / "generated", how, **most)
 

@@ -32,7 +32,7 @@ class Quality:
     self_bleu: float  # 1 if all queries of each passage are the same; 0 with one view
 
 
-def measure(
+def measure_queries(
     pairs: pl.DataFrame, asked_queries: Path, passages: Path, generated: Path, views: int
 ) -> tuple[Quality, pl.DataFrame]:
     """Compare generated queries with the data's own queries for the same passages, and log what comes out.

@@ -156,7 +156,15 @@ class CrossEncoderTask:
         return share.item()
 
 
-def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Params, folder: Path, title: str) -> None:
+def train_cross_encoder(
+    settings: TrainCrossEncoder,
+    section: str,
+    params: Params,
+    folder: Path,
+    title: str,
+    *,
+    candidates: Path = project.CANDIDATES,
+) -> None:
     """Train on labelled pairs against mined candidates, and write the model and its learning curve.
 
     Args:
@@ -165,8 +173,8 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
     """
     queries, n_passages = project.queries("train"), count_rows(project.PASSAGES)
     pairs = relevant_pairs(queries, project.qrels("train"), project.PASSAGES)
-    candidates, identical = iterate_candidates(project.CANDIDATES), Identical.read(project.IDENTICAL, "train")
-    examples = candidate_examples(pairs, candidates, settings, n_passages, identical)
+    identical = Identical.read(project.IDENTICAL, "train")
+    examples = candidate_examples(pairs, iterate_candidates(candidates), settings, n_passages, identical)
     model = new_cross_encoder(settings, params.encoder, section, params.seed)
     task = CrossEncoderTask(
         model,

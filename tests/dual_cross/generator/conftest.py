@@ -7,7 +7,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
-from gnn_encoder.dual_cross.model import QueryGenerator
+from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.pipeline.params import Encoder, Params
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens, open_tokens

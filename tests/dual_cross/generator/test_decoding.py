@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from gnn_encoder.dual_cross import decoding
-from gnn_encoder.dual_cross.decoding import Sampling, forbidden, write_queries
-from gnn_encoder.dual_cross.generation import sampling
-from gnn_encoder.dual_cross.model import QueryGenerator
+from gnn_encoder.dual_cross import generation as decoding
+from gnn_encoder.dual_cross.generation import Sampling, forbidden, sampling, write_queries
+from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.text.pretrained import Source, load_tokenizer
 from gnn_encoder.text.tokens import TextTokens, single_batch
 

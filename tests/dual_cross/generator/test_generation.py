@@ -9,9 +9,8 @@ import torch
 
 from gnn_encoder.base.tables import QUERIES
 from gnn_encoder.dual_cross import generation as module
-from gnn_encoder.dual_cross.decoding import write_queries
-from gnn_encoder.dual_cross.generation import generate_queries, sampling
-from gnn_encoder.dual_cross.model import QueryGenerator
+from gnn_encoder.dual_cross.generation import generate_queries, sampling, write_queries
+from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.text.tokens import TextTokens, single_batch
 
 LENGTH = 24

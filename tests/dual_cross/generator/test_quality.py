@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gnn_encoder.dual_cross.quality import by_diversity, measure, rouge_l, self_bleu
+from gnn_encoder.dual_cross.quality import by_diversity, measure_queries, rouge_l, self_bleu
 
 from ...texts import write_passages, write_queries
 
@@ -42,7 +42,7 @@ def test_measure(tmp_path: Path) -> None:
     generated = ["a b", "a b c d", "no", "no", "x", "c d e y"]  # two views of three passages
     written = write_queries(tmp_path / "queries.parquet", generated)
     pairs = pl.DataFrame({"query": [0, 1, 0], "passage": [0, 2, 2]}, schema={"query": pl.Int32, "passage": pl.Int32})
-    found, of_pairs = measure(pairs, asked, passages, written, views=2)
+    found, of_pairs = measure_queries(pairs, asked, passages, written, views=2)
     assert found.pairs == 3
     # Best of one: 2/3, 0, 0; of two: 1, 3/4, and "c d" of "c d e y" against "a b c d": 1/2.
     assert found.rouge_l == pytest.approx([2 / 9, (1 + 3 / 4 + 1 / 2) / 3])

@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from gnn_encoder.dual_cross.decoding import sample_top_k, uniforms
+from gnn_encoder.dual_cross.generation import sample_top_k, uniforms
 
 WORD = 2**64
 

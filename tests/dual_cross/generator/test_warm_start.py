@@ -9,8 +9,7 @@ from safetensors import safe_open
 from transformers import AutoModelForSeq2SeqLM
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.dual_cross.model import QueryGenerator
-from gnn_encoder.dual_cross.warm_start import set_word_frequencies
+from gnn_encoder.dual_cross.generator import QueryGenerator, set_word_frequencies
 from gnn_encoder.pipeline.params import Encoder
 from gnn_encoder.text.pretrained import Source, load_model
 from gnn_encoder.text.tokens import TextTokens, open_tokens, single_batch

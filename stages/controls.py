@@ -1,4 +1,4 @@
-"""baselines: controls, which need no training; each chooses its settings on the dev queries.
+"""controls: what the same labels give without a graph; each chooses its settings on the dev queries.
 
 Closed forms move M_de's passages towards their labelled queries; logged_neighbours ranks what M_de finds anew by what
 the labels say; hybrid ranks together what BM25, the best dense system and the log say.

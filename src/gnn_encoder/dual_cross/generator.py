@@ -1,0 +1,349 @@
+"""The query generation model P_QG(q|d) (Dual-Cross-Encoder, section 3.4): it reads a passage and writes a query.
+
+One is trained on labelled pairs, or a model of a hub is taken. The trained one is an encoder-decoder whose weights all
+start from a pretrained encoder. With some thousand pairs, a decoder whose new parts are drawn at random hardly learns
+to attend to the passage. Therefore every decoder layer starts as the encoder's layer, and its cross-attention as that
+layer's self-attention. The transform before the output starts near the identity, so that a state at first predicts the
+token whose embedding it resembles. Encoder, decoder and output share one table of embeddings.
+"""
+
+import logging
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForSeq2SeqLM,
+    EncoderDecoderConfig,
+    EncoderDecoderModel,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
+from transformers.cache_utils import EncoderDecoderCache
+from transformers.modeling_outputs import BaseModelOutput
+
+from gnn_encoder.base import distributed
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import WORK
+from gnn_encoder.base.judgements import relevant_pairs
+from gnn_encoder.base.matrix import Rows
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.opening import open_passages, open_queries
+from gnn_encoder.pipeline.params import Encoder, Params
+from gnn_encoder.text.batches import Batch
+from gnn_encoder.text.device import attention_implementation, autocast, device
+from gnn_encoder.text.encoder import TextModel, allow_length
+from gnn_encoder.text.pretrained import Source, load_model, load_tokenizer
+from gnn_encoder.text.tokens import Template, TextTokens, single_batch
+from gnn_encoder.train.dual_encoder import BatchSampler, chunks, local_share
+from gnn_encoder.train.loop import fit, sum_value, write_history
+
+log = logging.getLogger(__name__)
+IGNORED = -100  # label of padding, which the loss leaves out
+DECODER = "decoder."
+# For |x| < 2, gelu(x + 4) is nearly x + 4, and the layer norm after it subtracts the 4 again.
+LINEAR_PART_OF_GELU = 4.0
+BATCH = 32  # pairs of a step
+FRESH_RATE = 3.0  # factor on the learning rate of `QueryGenerator.fresh_modules`
+PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch
+Transformer = Any  # parts of transformers' models are typed as Tensor | Module
+
+
+class QueryGenerator(TextModel):
+    """A sequence-to-sequence transformer with its tokenizer: warm-started from an encoder, or T5, BART and the like."""
+
+    model: Transformer
+
+    def __init__(self, *, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, precision: str) -> None:
+        super().__init__(tokenizer, precision)
+        self.model = model
+
+    @classmethod
+    def from_encoder(cls, source: Source, params: Encoder, *, seed: int) -> Self:
+        """An untrained encoder-decoder whose two halves start from the weights of an encoder (`warm_start`)."""
+        tokenizer = load_tokenizer(source)
+        model = warm_start(source, Template(tokenizer), dropout=params.dropout, seed=seed)
+        return cls(model=model, tokenizer=tokenizer, precision=params.precision).to(device())
+
+    @classmethod
+    def load(cls, source: Source, *, precision: str = "auto") -> Self:
+        """A trained model: a folder written by `save`, or any model that `AutoModelForSeq2SeqLM` opens."""
+        model = load_model(source, dropout=0.0, kind=AutoModelForSeq2SeqLM)
+        return cls(model=model, tokenizer=load_tokenizer(source), precision=precision).to(device())
+
+    def save(self, folder: Path) -> None:
+        """Write a folder that `AutoModelForSeq2SeqLM` opens."""
+        if distributed.is_first():
+            self.model.save_pretrained(folder, state_dict=_unshared(self.model))
+            self.tokenizer.save_pretrained(folder)
+
+    def freeze_lower(self, layers: int) -> None:
+        """Exclude the encoder's lowest `layers` layers from training; the embeddings, shared by the decoder, learn."""
+        for layer in self.model.encoder.encoder.layer[:layers]:
+            layer.requires_grad_(False)
+
+    def fresh_modules(self) -> list[nn.Module]:
+        """The parts of a warm-started model that are new to their task: cross-attention and prediction head."""
+        layers = self.model.decoder.base_model.encoder.layer
+        return [*(layer.crossattention for layer in layers), prediction_head(self.model.decoder)]
+
+    @property
+    def start(self) -> int:
+        """The token that the decoder starts a query with."""
+        return int(self.model.config.decoder_start_token_id)
+
+    @property
+    def end(self) -> int:
+        """The token that ends a query."""
+        found = self.model.config.eos_token_id
+        return int(found[0] if isinstance(found, list) else found)
+
+    @property
+    def device(self) -> torch.device:
+        """The device that the weights are on."""
+        return next(self.parameters()).device
+
+    def loss(self, passages: Batch, queries: Batch) -> Tensor:
+        """Negative log-likelihood of queries given passages, in nats, summed over tokens.
+
+        - sum_t log P_QG(q_t | q_<t, d)        over a query's tokens and [SEP]
+
+        *Shape:* both (n, tokens), as from `single_batch`: a query is [CLS] tokens [SEP].
+        """
+        inputs, labels = shifted(queries.to(self.device))
+        passages = passages.to(self.device)
+        written = labels != IGNORED
+        with autocast(self.dtype):
+            states = self.model.encoder(input_ids=passages.input_ids, attention_mask=passages.attention_mask)
+            hidden = self.model.decoder.base_model(
+                input_ids=inputs,
+                encoder_hidden_states=states.last_hidden_state,
+                encoder_attention_mask=passages.attention_mask,
+                use_cache=False,
+            ).last_hidden_state
+            logits = prediction_head(self.model.decoder)(hidden[written])  # no logits are computed for padding
+        return F.cross_entropy(logits.float(), labels[written], reduction="sum")
+
+    def encode(self, passages: Batch, batch_tokens: int) -> Tensor:
+        """The encoder's states of passages, in the working dtype; at most `batch_tokens` padded tokens at a time.
+
+        *Shape:* (n, tokens) -> (n, tokens, d).
+        """
+        size = max(1, batch_tokens // passages.input_ids.shape[1])
+        ids, masks = (part.to(self.device).split(size) for part in (passages.input_ids, passages.attention_mask))
+        encoder = self.model.get_encoder()
+        with autocast(self.dtype):
+            parts = [encoder(i, attention_mask=m).last_hidden_state for i, m in zip(ids, masks, strict=True)]
+        return torch.cat(parts)
+
+    def next_logits(self, states: Tensor, mask: Tensor, tokens: Tensor, cache: EncoderDecoderCache) -> Tensor:
+        """Logits of the token that follows `tokens`. The keys and values of `tokens` are added to `cache`.
+
+        *Shape:* states (n, passage tokens, d), mask (n, passage tokens), tokens (n, t) -> (n, vocabulary).
+        """
+        with autocast(self.dtype):
+            logits: Tensor = self.model(
+                encoder_outputs=BaseModelOutput(last_hidden_state=states),
+                attention_mask=mask,
+                decoder_input_ids=tokens,
+                past_key_values=cache,
+                use_cache=True,
+            ).logits
+        return logits[:, -1]
+
+
+def shifted(queries: Batch) -> tuple[Tensor, Tensor]:
+    """The decoder's inputs, and its labels: the token that follows each input, or IGNORED for padding.
+
+    *Shape:* (n, tokens) -> (n, tokens - 1), (n, tokens - 1).
+    """
+    labels = queries.input_ids[:, 1:].masked_fill(queries.attention_mask[:, 1:] == 0, IGNORED)
+    return queries.input_ids[:, :-1], labels
+
+
+def _unshared(model: Transformer) -> dict[str, Tensor]:
+    """The weights in the form that `from_pretrained` reads.
+
+    In an encoder-decoder, encoder and decoder each get a copy of the embeddings that they share. The decoder's output
+    layer is left out, since the decoder's own configuration ties it to the embeddings. Other models stay as they are.
+    """
+    state: dict[str, Tensor] = model.state_dict()
+    if model.config.model_type != "encoder-decoder":
+        return state
+    output = model.decoder.get_output_embeddings()
+    tied = {f"{DECODER}{name}" for name, value in model.decoder.named_modules() if value is output}
+    kept = {name: value for name, value in state.items() if name.rpartition(".")[0] not in tied}
+    return {name: value.clone() if name.startswith(DECODER) else value for name, value in kept.items()}
+
+
+def warm_start(source: Source, template: Template, *, dropout: float, seed: int) -> Transformer:
+    """An encoder-decoder whose two halves start from the encoder `source`.
+
+    Args:
+        template: of the encoder's tokenizer; its [CLS] begins a query, and its [SEP] ends it.
+        seed: decides the weights that the encoder has no counterpart for.
+    """
+    encoder: Transformer = load_model(source, dropout=dropout, seed=seed)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        decoder = _fresh_decoder(source, encoder)
+    for of_encoder, layer in zip(encoder.encoder.layer, decoder.base_model.encoder.layer, strict=True):
+        layer.load_state_dict(of_encoder.state_dict(), strict=False)  # the encoder's layer has no cross-attention
+        layer.crossattention.load_state_dict(of_encoder.attention.state_dict())
+    head: Transformer = prediction_head(decoder)
+    transform: Transformer = head.predictions.transform if hasattr(head, "predictions") else head
+    with torch.no_grad():
+        transform.dense.weight.copy_(torch.eye(len(transform.dense.weight)))
+        transform.dense.bias.fill_(LINEAR_PART_OF_GELU)
+    config = EncoderDecoderConfig.from_encoder_decoder_configs(encoder.config, decoder.config)
+    config.decoder_start_token_id, config.eos_token_id = template.prefix[-1], template.single_suffix[0]
+    config.pad_token_id = template.pad
+    model: Transformer = EncoderDecoderModel(config=config, encoder=encoder, decoder=decoder)
+    model.decoder.base_model.embeddings = model.encoder.embeddings
+    model.decoder.get_output_embeddings().weight = model.encoder.get_input_embeddings().weight
+    return model
+
+
+def _fresh_decoder(source: Source, encoder: Transformer) -> Transformer:
+    config = type(encoder.config).from_dict(encoder.config.to_dict())
+    config.is_decoder, config.add_cross_attention = True, True
+    try:
+        decoder: Transformer = AutoModelForCausalLM.from_config(config, attn_implementation=attention_implementation())
+        built_alike = all(hasattr(layer, "crossattention") for layer in decoder.base_model.encoder.layer)
+    except (ValueError, AttributeError):
+        built_alike = False
+    if not built_alike:
+        raise UserError(
+            f"encoder.model is {source.model!r}: transformers makes no decoder of a {config.model_type} model; name a "
+            "sequence-to-sequence model in dual_cross.generator.model, or use an encoder of BERT's kind"
+        )
+    return decoder
+
+
+def prediction_head(decoder: Transformer) -> nn.Module:
+    """The module that turns a decoder's states into logits: `cls` in BERT and ERNIE, `lm_head` in RoBERTa."""
+    head: nn.Module = decoder.cls if hasattr(decoder, "cls") else decoder.lm_head
+    return head
+
+
+def set_word_frequencies(model: Transformer, counts: Tensor) -> None:
+    """Set the output layer's bias to the logarithm of each token's frequency, relative to the mean frequency.
+
+    Args:
+        counts: how often each token occurs in the training queries. *Shape:* (vocabulary,).
+    """
+    smoothed = counts.float() + 0.05  # the model must still be able to write a token that no training query holds
+    bias = torch.log(smoothed / smoothed.mean())
+    with torch.no_grad():
+        model.decoder.get_output_embeddings().bias.copy_(bias)
+
+
+class GeneratorTask:
+    """Training by the mean negative log-likelihood of a query's token, over relevant pairs (columns query, passage).
+
+    The model reads the positive passage and learns to write its query.
+    """
+
+    def __init__(
+        self,
+        model: QueryGenerator,
+        pairs: pl.DataFrame,
+        queries: TextTokens,
+        passages: TextTokens,
+        *,
+        query_length: int,
+        passage_length: int,
+        epochs: float,
+        seed: int,
+        batch_size: int = BATCH,
+    ) -> None:
+        self.modules: dict[str, nn.Module] = {"generator": model}
+        self._model, self._rows = model, [pairs[name].to_numpy() for name in ("passage", "query")]
+        self._tokens, self._lengths = (passages, queries), (passage_length, query_length)
+        self._batches = BatchSampler(len(pairs), epochs, batch_size, seed)
+        model.train()
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def batch(self, items: Rows) -> tuple[Batch, Batch]:
+        """Passages and queries of some pairs, padded."""
+        sides = zip(self._tokens, self._rows, self._lengths, strict=True)
+        passages, queries = (single_batch(of, rows[items], self._model.template, most) for of, rows, most in sides)
+        return passages, queries
+
+    def token_counts(self, vocabulary: int) -> Tensor:
+        """How often each token occurs in the queries, over all pairs. *Shape:* (vocabulary,)."""
+        counts = torch.zeros(vocabulary)
+        for items in chunks(np.arange(len(self._rows[0])), 4096):
+            written = self.batch(items)[1]
+            labels = written.input_ids[:, 1:][written.attention_mask[:, 1:] == 1]
+            counts += torch.bincount(labels, minlength=vocabulary)
+        return counts
+
+    def step(self, number: int) -> float:
+        """Forward and backward of one batch of pairs."""
+        items = local_share(self._batches.items(number))
+        parts = [self.batch(part) for part in chunks(items, PAIRS_AT_A_TIME)]
+        everywhere = sum_value(sum(int(queries.attention_mask[:, 1:].sum()) for _, queries in parts))
+        total = 0.0
+        for passages, queries in parts:
+            loss = self._model.loss(passages, queries) / everywhere
+            loss.backward()
+            total += loss.item()
+        return total
+
+    def evaluate(self) -> float:
+        """Never called: the generator trains for all its epochs and keeps its last weights."""
+        raise NotImplementedError
+
+
+def parameter_groups(model: QueryGenerator, learning_rate: float) -> list[dict[str, object]]:
+    """Parameter groups of AdamW: the model's `fresh_modules` learn FRESH_RATE times as fast as all other parameters.
+
+    The output layer shares the embeddings' weights, which are pretrained and learn at `learning_rate`.
+    """
+    embeddings = {id(parameter) for parameter in model.model.get_input_embeddings().parameters()}
+    fresh = {id(parameter) for module in model.fresh_modules() for parameter in module.parameters()} - embeddings
+    learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return [
+        {"params": [one for one in learning if id(one) not in fresh], "lr": learning_rate},
+        {"params": [one for one in learning if id(one) in fresh], "lr": learning_rate * FRESH_RATE},
+    ]
+
+
+def make_generator(params: Params, folder: Path) -> None:
+    """Write the generator that section `dual_cross.generator` names, or else one that is trained on labelled pairs.
+
+    No dev score stops training or selects weights. `folder` also gets what a killed run resumes from.
+    """
+    section, base, seed = params.dual_cross.generator, params.encoder, params.seed
+    if section.model is not None:
+        QueryGenerator.load(Source(section.model), precision=base.precision).save(folder)
+        log.info("%s: used as it is, nothing is trained", section.model)
+        return
+    model = QueryGenerator.from_encoder(Source.of(base), base, seed=seed)
+    lengths = {"encoder.passage_length": base.passage_length, "dual_cross.generator.query_length": section.query_length}
+    for name, length in lengths.items():
+        allow_length(model.model.encoder, model.tokenizer, name, length)
+    task = GeneratorTask(
+        model,
+        relevant_pairs(*project.tables("train")),
+        open_queries(project.queries("train"), model),
+        open_passages(model),
+        query_length=section.query_length,
+        passage_length=base.passage_length,
+        epochs=section.epochs,
+        seed=seed,
+    )
+    model.freeze_lower(base.frozen_layers)
+    set_word_frequencies(model.model, task.token_counts(model.model.config.decoder.vocab_size))
+    groups = parameter_groups(model, section.learning_rate)
+    history = fit(task, groups, folder / WORK, name="generator", title="generator", seed=seed)
+    model.save(folder)
+    write_history(folder / "history.csv", history)
