@@ -28,12 +28,12 @@ import harness
 FIELDS = {"RssAnon": "anonymous_mib", "RssFile": "mapped_mib"}
 SIZES = [100_000, 300_000, 1_000_000]
 STAGES = [
-    *("prepare", "untouched", "bm25", "train_dual_encoder retriever", "cache_passages retriever", "mine_candidates"),
+    *("prepare", "untrained", "train_dual_encoder retriever", "cache_passages retriever"),
     *("train_cross_encoder", "denoise", "train_dual_encoder dual_encoder", "cache_passages dual_encoder"),
     *("build_graph gnn_encoder", "embed_edges gnn_encoder", "train_mgt gnn_encoder", "encode_corpus gnn_encoder"),
     "build_index gnn_encoder",
 ]
-GROWING = ("prepare", "bm25")
+GROWING = ("prepare", "untrained")
 QUERIES, SEARCHES = 100_000, 1_000
 STEPS, FOLDS = 300, 20
 BATCH = {"alone": 500, "joint": 100}  # queries; a joint step encodes their passages and neighbours too

@@ -11,9 +11,9 @@ from gnn_encoder.base.tables import CANDIDATES, UNLABELLED, candidates_table, co
 from gnn_encoder.graph.labelled import labelled_first
 from gnn_encoder.graph.nodes import NODES, draw, write_nodes
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import embed_table
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import exact_top_k
+from gnn_encoder.text.opening import embed_table
 from gnn_encoder.train.candidates import find_candidates
 
 

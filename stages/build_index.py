@@ -1,10 +1,9 @@
 """build_index SYSTEM: the FAISS index of a system's passage embeddings, and what it finds for dev and test queries."""
 
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import load_encoder
-from gnn_encoder.pipeline.runs import write_runs
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.search.faiss_index import build
+from gnn_encoder.search.faiss_index import build, write_runs
+from gnn_encoder.text.opening import load_encoder
 
 
 def main(stage: Stage) -> None:

@@ -1,9 +1,9 @@
 """cache_passages SYSTEM: the matrix of a dual-encoder's passage embeddings (that of M_de is read by Eq. 6)."""
 
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import load_encoder, write_matrix
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.corpus import origin_of, same_encoder
+from gnn_encoder.text.opening import load_encoder, write_matrix
 
 
 def main(stage: Stage) -> None:

@@ -10,9 +10,8 @@ from gnn_encoder.controls.closed_form import METHODS
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.controls import Encoded, dev_queries, with_log, write, write_closed_forms, write_hybrid
 from gnn_encoder.pipeline.project import HYBRID, registry
-from gnn_encoder.pipeline.runs import write_runs
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.search.faiss_index import build
+from gnn_encoder.search.faiss_index import build, write_runs
 
 
 def main(stage: Stage) -> None:

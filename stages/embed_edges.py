@@ -5,9 +5,9 @@ import logging
 from gnn_encoder.graph.edges import embed_graph
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts
-from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.opening import open_passages, open_queries
 
 log = logging.getLogger(__name__)
 

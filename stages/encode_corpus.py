@@ -4,8 +4,8 @@ from gnn_encoder.base.files import fingerprint
 from gnn_encoder.base.matrix import Origin
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
-from gnn_encoder.pipeline.opening import write_matrix
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.text.opening import write_matrix
 
 
 def main(stage: Stage) -> None:

@@ -15,9 +15,9 @@ from gnn_encoder.dual_cross.generation import choose_queries, generate_queries, 
 from gnn_encoder.dual_cross.generator import QueryGenerator, make_generator
 from gnn_encoder.dual_cross.quality import measure_queries
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.text.opening import load_encoder, open_passages, open_queries
 from gnn_encoder.text.pretrained import Source
 
 

@@ -11,11 +11,11 @@ from gnn_encoder.base.runs import read_run, write_run
 from gnn_encoder.base.tables import read_column
 from gnn_encoder.evaluation.reranking import milliseconds, rerank, retrieved, teacher_of
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.project import CEILING, REFERENCE
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.cross_encoder import CrossEncoder, score_pairs
 from gnn_encoder.text.inputs import Inputs
+from gnn_encoder.text.opening import open_passages, open_queries
 
 
 def main(stage: Stage) -> None:

@@ -11,11 +11,11 @@ from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.dual_cross.views import check_queries, generated_examples, open_views
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import DualCross, Params
 from gnn_encoder.pipeline.project import title_of
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.opening import open_passages, open_queries
 from gnn_encoder.train.dual_encoder import Generated, Texts, logged_counts, train_dual_encoder
 from gnn_encoder.train.examples import Examples, read_examples
 

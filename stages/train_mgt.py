@@ -2,8 +2,8 @@
 
 from gnn_encoder.mgt.phases import train_gnn_encoder
 from gnn_encoder.pipeline.graphs import GraphArtifacts, open_given
-from gnn_encoder.pipeline.opening import open_queries
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.text.opening import open_queries
 from gnn_encoder.train.loop import write_history
 
 

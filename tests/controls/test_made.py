@@ -20,12 +20,12 @@ from gnn_encoder.evaluation.measures import mean
 from gnn_encoder.pipeline import controls, project
 from gnn_encoder.pipeline.controls import Encoded
 from gnn_encoder.pipeline.judging import judgements
-from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.exact import exact_top_k
 from gnn_encoder.text.corpus import embed_queries, encode_corpus, origin_of, passage_inputs
 from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.opening import open_passages, open_queries
 
 from ..project import ROOT
 

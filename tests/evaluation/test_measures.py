@@ -80,7 +80,7 @@ def test_all_bad_names_are_told_at_once() -> None:
 
 
 def test_a_measure_that_is_defined_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That of docs/extending.md: a relevant passage at rank r counts 1 / 2^(r - 1), as a share of the best order's."""
+    """A relevant passage at rank r counts 1 / 2^(r - 1), as a share of the best order's."""
 
     def half_life(qrels: Any, run: Any) -> float:
         relevant = set(qrels.doc_id[qrels.relevance > 0])

@@ -16,11 +16,11 @@ from gnn_encoder.base.runs import as_matrices, read_run, write_run
 from gnn_encoder.evaluation.reranking import reorder, sample_qids
 from gnn_encoder.evaluation.slices import About, Labels
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import registry
 from gnn_encoder.text import cross_encoder
 from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.opening import open_passages, open_queries
 from gnn_encoder.text.pretrained import Source, load_model, load_tokenizer
 from gnn_encoder.text.tokens import text_batch
 

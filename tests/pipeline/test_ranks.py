@@ -25,8 +25,7 @@ SETTINGS["gnn_encoder.train.candidates:WINDOW"] = 16
 STEP = "gnn_encoder.train.loop:_Run.after_step"
 # What a stage of each of these lists makes is read by none after it, so that all read what the one process made.
 PASSES = (
-    ("untouched",),
-    ("rerank",),
+    ("untrained",),
     ("encode_views", "dual_cross"),
     ("encode_corpus", "gnn_encoder"),
     ("embed_edges", "gnn_encoder"),
@@ -34,7 +33,6 @@ PASSES = (
     ("denoise",),
     ("pair_label",),
     ("build_graph", "gnn_encoder"),
-    ("mine_candidates",),
     ("generate_queries",),
 )
 TRAININGS = (

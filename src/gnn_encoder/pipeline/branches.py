@@ -16,9 +16,9 @@ from gnn_encoder.evaluation.measures import mean, parse
 from gnn_encoder.pair import not_answering, similarities, triples
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.judging import judgements, read_values
-from gnn_encoder.pipeline.opening import embed_table
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import registry
+from gnn_encoder.text.opening import embed_table
 
 
 def pair_similarities(params: Params) -> dict[str, dict[str, float]]:

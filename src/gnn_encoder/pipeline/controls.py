@@ -29,11 +29,11 @@ from gnn_encoder.controls.closed_form import LabelledPassages, Unmoved, settings
 from gnn_encoder.evaluation.measures import cutoff, parse
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.judging import judgements
-from gnn_encoder.pipeline.opening import embed_rows, load_encoder
 from gnn_encoder.pipeline.params import Encoder, Params
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL
 from gnn_encoder.text.corpus import transform_corpus
 from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.opening import embed_rows, load_encoder
 
 DEV_QUERIES = 2_000  # most judged dev queries that choose
 

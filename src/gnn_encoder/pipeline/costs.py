@@ -16,11 +16,11 @@ from gnn_encoder.controls.hybrid import HybridIndex
 from gnn_encoder.controls.log import LABELLED, LabelledQueries, with_log
 from gnn_encoder.evaluation.costs import Costs
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import load_encoder
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL, registry
 from gnn_encoder.pipeline.stage import TIMES, artifact_name
 from gnn_encoder.search.faiss_index import PassageIndex
+from gnn_encoder.text.opening import load_encoder
 
 QUERIES = 200  # queries that are timed, one at a time
 WARM_UP = 20  # queries that are searched before these

@@ -16,11 +16,11 @@ from gnn_encoder.graph.nodes import NODES
 from gnn_encoder.graph.structure import Graph
 from gnn_encoder.mgt.given import Given
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import embed_rows, load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import registry
 from gnn_encoder.text.corpus import same_encoder
 from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.opening import embed_rows, load_encoder, open_passages, open_queries
 from gnn_encoder.train.examples import read_examples
 
 

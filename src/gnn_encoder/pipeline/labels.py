@@ -7,16 +7,16 @@ from gnn_encoder.data.answers import judged_by_answers
 from gnn_encoder.evaluation.properties import label_queries, nearest_similarity
 from gnn_encoder.evaluation.slices import Labels
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.opening import embed_rows, load_encoder, open_passages, open_queries
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import REFERENCE
 from gnn_encoder.text.corpus import iterate_queries, passage_inputs
+from gnn_encoder.text.opening import embed_rows, load_encoder, open_passages, open_queries
 
 
 def judged_labels(params: Params) -> Labels:
     """Compare the judged queries of each split with the training queries, by M_de, and label them.
 
-    Of queries that answers judge, the relevant passages are those of stage `bm25`, which knows the dev queries alone.
+    Of queries that answers judge, the relevant passages are those of stage `untrained`, which knows the dev queries alone.
     """
     section, train, test = params.encoder, project.queries("train"), project.queries("test")
     encoder = load_encoder(project.encoder(REFERENCE), section)

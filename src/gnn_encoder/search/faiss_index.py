@@ -5,7 +5,7 @@ Of a passage with several vectors, its views, the best one counts (Dual-Cross-En
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,9 +16,15 @@ import pyarrow as pa
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.files import MANIFEST, check_room, fingerprint, read_json, write_json
+from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.matrix import Matrix, Rows, Scores, check_finite, gather, open_matrix, read_manifest
+from gnn_encoder.base.runs import write_ranking
 from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, write_table
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.search.exact import MERGE_ENTRIES, checked, iterate_views, least, of_scores, once, unpack
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.opening import embed_rows
 
 INDEX = "index.faiss"
 PIDS = "pids.parquet"
@@ -220,3 +226,18 @@ class TableRows:
             first = int(self._ends[group - 1]) if group else 0
             found += self._group(group).slice(row - first, 1).to_pylist()
         return found
+
+
+def write_runs(encoder: DualEncoder, index: Path, folder: Path, params: Params) -> None:
+    """Write the runs of the dev and test queries, encoded by `encoder` and searched in the index of a folder.
+
+    A run holds the whole corpus if that is smaller than `retrieve.depth`, but never the query itself.
+    """
+    opened = PassageIndex.open(index)
+    for split in project.JUDGED:
+        table = project.queries(split)
+        queries = embed_rows(encoder, table, params.encoder)
+        target = folder / project.run_file(opened.system, split).name
+        identical, depth = Identical.read(project.IDENTICAL, split), params.retrieve.depth
+        ranking = identical.search(partial(opened.search, queries), depth, opened.passages)
+        write_ranking(target, ranking, table, project.PASSAGES, opened.system)

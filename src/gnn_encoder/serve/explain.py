@@ -12,10 +12,10 @@ from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import count_rows, read_column
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
-from gnn_encoder.pipeline.opening import open_passages
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.searcher import current
 from gnn_encoder.text.corpus import embed_passages
+from gnn_encoder.text.opening import open_passages
 
 SHOWN = 50  # queries of a passage that are told, those with the most attention
 
