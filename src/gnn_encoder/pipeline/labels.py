@@ -16,7 +16,7 @@ from gnn_encoder.text.opening import embed_rows, load_encoder, open_passages, op
 def judged_labels(params: Params) -> Labels:
     """Compare the judged queries of each split with the training queries, by M_de, and label them.
 
-    Of queries that answers judge, the relevant passages are those of stage `untrained`, which knows the dev queries alone.
+    Of queries that answers judge, the relevant passages are those of `untrained`, which knows the dev queries alone.
     """
     section, train, test = params.encoder, project.queries("train"), project.queries("test")
     encoder = load_encoder(project.encoder(REFERENCE), section)
