@@ -20,6 +20,7 @@ import regex
 
 from gnn_encoder.base.errors import UserError, report_errors
 from gnn_encoder.base.files import replacing
+from gnn_encoder.base.tables import SPLITS
 from gnn_encoder.base.words import UNSPACED, words
 from gnn_encoder.data.formats import open_beir
 from gnn_encoder.data.query_log import split_of, stable_hash
@@ -44,9 +45,7 @@ def write(folder: Path, passages: Texts, queries: Texts, qrels: Qrels) -> None:
 
 def squad(source: Path, folder: Path, test: float) -> None:
     """The files of a folder are its splits; the questions of one file are divided by a hash of their ids."""
-    found = {
-        split: source / f"{split}.json" for split in ("train", "dev", "test") if (source / f"{split}.json").is_file()
-    }
+    found = {split: source / f"{split}.json" for split in SPLITS if (source / f"{split}.json").is_file()}
     passages, queries, qrels = dict[str, tuple[str, str, str]](), dict[str, str](), Qrels()
     for name, path in found.items() or [("", source)]:
         try:
@@ -93,9 +92,8 @@ def cut(source: Path, folder: Path, size: int, overlap: int) -> None:
                 scores = [math.fsum(math.log((n + 1) / (holding[word] + 1)) for word in both) for both in shared]
                 qrels[split].append(f"{qid}\t{passage.pid}#{scores.index(max(scores))}\t{grade}")
             yield from ((f"{passage.pid}#{number}", passage.title, part) for number, part in enumerate(parts))
-        for pid, rows in judged.items():  # of unknown documents, which prepare refuses
-            for split, qid, grade in rows:
-                qrels[split].append(f"{qid}\t{pid}\t{grade}")
+        for pid, (split, qid, grade) in ((pid, row) for pid, rows in judged.items() for row in rows):
+            qrels[split].append(f"{qid}\t{pid}\t{grade}")  # of an unknown document, which prepare refuses
 
     write(folder, passages(), queries, qrels)
 

@@ -27,7 +27,7 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.runs import read_run, read_scored_run
 from gnn_encoder.data.packages import open_insuranceqa
 from gnn_encoder.data.prepare import open_source, prepare
-from gnn_encoder.data.queries import read_generated, read_texts, write_generated
+from gnn_encoder.data.queries import read_generated, read_texts
 from gnn_encoder.data.reading import QRELS_HEADER, Source, read_judged
 from gnn_encoder.estimator.command import read as read_vectors
 from gnn_encoder.evaluation.runs_and_qrels import by_qrels, judge_runs
@@ -150,16 +150,6 @@ def test_what_is_added(content: bytes) -> None:
         write(Path(), {"more.jsonl": content, "before": parquet(pid=pa.array(["other"]))})
         found = told(lambda: _read(Path("more.jsonl"), Path("before")))
         assert isinstance(found, UserError) or len(found) == len(plain_lines(content))
-
-
-@given(content=mangled(GIVEN))
-def test_generated_queries(content: bytes) -> None:
-    with TemporaryDirectory() as place, chdir(place):
-        passages = parquet(pid=pa.array(["p1", "p2"]), title=pa.array(["", ""]), text=pa.array(["a", "b"]))
-        write(Path(), {"given.tsv": content, "passages": passages})
-        paths = map(Path, ("given.tsv", "passages", "out.parquet", "work"))
-        done = told(lambda: write_generated(*paths, 3))
-        assert isinstance(done, UserError) or len(pl.read_parquet("out.parquet")) == 6
 
 
 # --- experiments ------------------------------------------------------------------------------------------------------
