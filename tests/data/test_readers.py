@@ -83,8 +83,8 @@ def test_insuranceqa(folder: Write, monkeypatch: pytest.MonkeyPatch) -> None:
 ADDED: dict[tuple[str, str], dict[str, str]] = {
     ("beir", "corpus.jsonl"): {
         '{"text": "a"}\n': "corpus.jsonl, line 5, _id: missing; add it or remove the row",
-        '{"_id": ""}\n': "corpus.jsonl, line 5, _id: '' is empty; give every row an id of its own",
-        '{"_id": "a b"}\n': "line 5, _id: 'a b' has white space, a TREC run cannot carry it; give",
+        '{"_id": ""}\n': "corpus.jsonl, line 5, _id: '' is empty; give it an id",
+        '{"_id": "a b"}\n': "line 5, _id: 'a b' has white space, a TREC run cannot carry it",
         '{"_id": 7}\n': "corpus.jsonl, line 5, _id: 7 is not a string; put it in quotes",
         '{"_id": "p5", "title": " "}\n': "corpus.jsonl, line 5, text: missing; add it or remove the row",
         '{"_id": "p5", "text": "\\ud800"}\n': "line 5, text: \\ud800 is half a character (a lone surrogate)",

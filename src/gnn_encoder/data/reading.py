@@ -110,8 +110,8 @@ def check_id(place: Place, column: str, value: object) -> str:
     """An id that a TREC run can carry: a string, not empty, without white space."""
     text = check_string(place, column, value)
     if text.split() != [text]:
-        what = "has white space, a TREC run cannot carry it" if text else "is empty"
-        raise UserError(f"{place}, {column}: {shorten(text)} {what}; give every row an id of its own")
+        what = "has white space, a TREC run cannot carry it; replace it" if text else "is empty; give it an id"
+        raise UserError(f"{place}, {column}: {shorten(text)} {what}")
     return text
 
 
