@@ -24,7 +24,7 @@ from gnn_encoder.base.tables import count_rows
 from gnn_encoder.controls.closed_form import DEPTH, LabelledPassages
 from gnn_encoder.estimator.command import labels_alone, reciprocal_ranks
 from gnn_encoder.estimator.data import labelled_pairs
-from gnn_encoder.evaluation.significance import Floats, compare
+from gnn_encoder.evaluate.significance import Floats, compare
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.search.exact import array_top_k

@@ -4,8 +4,7 @@
     python scripts/update_docs.py --minutes 14.2 --all-minutes 43.5     # all of them
 
 README's table is of committed metrics. For the others run it after `dvc repro`; the times are those of `dvc repro` and
-of all branches. Where the stage compare has not run, it takes the branches that have been evaluated, and leaves costs
-as they are.
+of all branches. It takes the branches that have been evaluated.
 """
 
 import argparse
@@ -15,23 +14,23 @@ from datetime import date
 from pathlib import Path
 
 from gnn_encoder.base.errors import UserError, report_errors
-from gnn_encoder.evaluation.claim import Claim
-from gnn_encoder.evaluation.costs import Costs
-from gnn_encoder.evaluation.values import Means
+from gnn_encoder.evaluate.claim import Claim, advice, claim_sentence, read_claim
+from gnn_encoder.evaluate.measures import Means
+from gnn_encoder.evaluate.tables import (
+    HOW_TO_READ,
+    Table,
+    branch_tables,
+    choices_table,
+    difference,
+    markdown,
+    points,
+    read_choices,
+    read_record,
+    titled,
+)
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.pipeline.project import MAIN, UNTOUCHED
-from gnn_encoder.presenting.compared import costs_table
-from gnn_encoder.presenting.conclusions import advice, choices_table, claim_sentence
-from gnn_encoder.presenting.formats import difference, points
-from gnn_encoder.presenting.quality import HOW_TO_READ, results_table
-from gnn_encoder.presenting.stored import (
-    read_choices,
-    read_claim,
-    read_record,
-    read_results,
-)
-from gnn_encoder.presenting.tables import Table, markdown, titled
+from gnn_encoder.pipeline.project import MAIN, UNTOUCHED, registry
 from gnn_encoder.text.device import processor, supports_bf16
 from gnn_encoder.text.encoder import UNTOUCHED_LENGTH
 
@@ -69,12 +68,12 @@ def column(metrics: Path) -> list[str]:
 
 
 def quality(told: str) -> str:
-    """Every system on the test queries, in one table or in one a branch; the claim; and `told`, what all are of."""
+    """Every system on the test queries, in a table a branch; the claim; and `told`, what all are of."""
     params, claim = load_params(), read_claim()
-    found = [one for one in read_results() if one.split == "test" and not one.sampled]
-    if not found:
+    tested = params.evaluate.significance
+    tables = [titled(one) for branch in registry().branches for one in branch_tables(branch, tested, ("test",))]
+    if not tables:
         raise UserError("metrics/: nothing has been evaluated; run `dvc repro` first")
-    tables = [titled(results_table(one, params.evaluate.significance)) for one in found]
     sentences = [claim_sentence(claim), advice(claim)] if claim else []
     return "\n\n".join([*tables, *filter(None, sentences), f"{told} {HOW_TO_READ}"])
 
@@ -120,8 +119,6 @@ def main() -> None:
     results = {"all-results": quality(f"InsuranceQA with the default `params.yaml`: {told}")}
     if choices := read_choices():
         results["choices"] = titled(choices_table(choices))
-    if costs := read_record(project.METRICS / "costs.json", dict[str, Costs]):
-        results["costs"] = markdown(costs_table(costs))
     fill(Path("docs/results.md"), results)
 
 

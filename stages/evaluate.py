@@ -1,21 +1,32 @@
 """evaluate BRANCH: measures of the branch's systems, their significance against its baseline, tables and figures."""
 
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import polars as pl
 
 from gnn_encoder.base.files import write_json
-from gnn_encoder.evaluation.ceiling import measure_ceiling
-from gnn_encoder.evaluation.measures import parse
-from gnn_encoder.evaluation.slices import slice_splits
-from gnn_encoder.evaluation.values import compare_with, means_by_system, on_shared_queries
+from gnn_encoder.base.judgements import relevant_pairs
+from gnn_encoder.base.matrix import Rows, gather, open_matrix
+from gnn_encoder.base.tables import read_column
+from gnn_encoder.evaluate.claim import claim_of_main, log_claim
+from gnn_encoder.evaluate.figures import write_figures
+from gnn_encoder.evaluate.informed import attention_shares, attention_table, compare_at_rank_one, describe_cases
+from gnn_encoder.evaluate.judge import measure_system, read_values
+from gnn_encoder.evaluate.measures import means_by_system, parse
+from gnn_encoder.evaluate.significance import compare_with
+from gnn_encoder.evaluate.slices import query_properties, slice_splits, slices_table
+from gnn_encoder.evaluate.tables import log_tables, results_table
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.judging import claim_of_main, measure, read_values
-from gnn_encoder.pipeline.labels import judged_labels
-from gnn_encoder.pipeline.project import CEILING, MAIN, REFERENCE, registry
+from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.project import MAIN, registry
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.presenting.conclusions import log_claim
-from gnn_encoder.presenting.quality import ceiling_table, results_of, results_table, write_quality
-from gnn_encoder.presenting.slice_table import split_table
-from gnn_encoder.presenting.tables import log_tables
+from gnn_encoder.text.corpus import embed_passages
+from gnn_encoder.text.opening import open_passages
+
+PASSAGES = 2_000  # whose attention is averaged, spread evenly over those that a query retrieved
 
 
 def main(stage: Stage) -> None:
@@ -25,29 +36,52 @@ def main(stage: Stage) -> None:
     baseline, own = registry().branches[stage.key].baseline, dict[str, pl.DataFrame]()
     folder = stage.unfinished(project.evaluation(stage.key))
     for system in registry().branches[stage.key].systems:
-        own[system] = measure(system, list(dict.fromkeys([*names, tested])), section)
+        own[system] = measure_system(system, list(dict.fromkeys([*names, tested])), section)
         target = stage.unfinished(project.measured(system).parent) / system
         target.mkdir(parents=True, exist_ok=True)
         own[system].write_parquet(target / project.VALUES)
-    values = on_shared_queries(pl.concat([own[name] if name in own else read_values([name]) for name in systems]))
+    values = pl.concat([own[name] if name in own else read_values([name]) for name in systems])
     folder.mkdir(parents=True, exist_ok=True)
     values.write_parquet(folder / project.VALUES)
     means = means_by_system(values, names)
     compared = compare_with(values, tested, {s: baseline for s in systems if s != baseline})
-    log_tables(results_table(one, tested) for one in results_of(stage.key, means, {}, compared))
-    sliced = slice_splits(values, judged_labels(stage.params), tested, baseline)
-    write_quality(stage.plots, values, means, tested)
+    log_tables(results_table(stage.key, split, of, compared[split], tested) for split, of in means.items())
+    sliced = slice_splits(values, query_properties(stage.params), tested, baseline)
+    write_figures(stage.plots, values, means, tested)
     found: dict[str, object] = {**means, "significance": compared, "slices": sliced}
-    if CEILING in systems:
-        ceilings = measure_ceiling(values, tested, stage.params.seed, base=REFERENCE, ceiling=CEILING)
-        log_tables(ceiling_table(one, split) for split, one in ceilings.items())
-        found["ceiling"] = ceilings
     if stage.key == MAIN:
-        log_tables(split_table(MAIN, one, split) for split, one in sliced.items())
+        log_tables(slices_table(MAIN, one, split) for split, one in sliced.items())
+        told = informed(stage.params)
+        log_tables([attention_table(told["attention"])])
+        write_json(folder / "informed.json", told)
         found["claim"] = claim = claim_of_main(values, section)
         log_claim(claim)
     for name, value in found.items():
         write_json(stage.metrics / f"{name}.json", value)
+
+
+def informed(params: Params) -> dict[str, Any]:
+    """What the GNN attends to at some passages, and what it answers and M_de does not."""
+    graph, pairs = GraphArtifacts(name=MAIN), relevant_pairs(*project.tables("train"))
+    won, counts = compare_at_rank_one(params.evaluate)
+    attention = attend(graph, project.gnn(MAIN), params, won["passage"].to_numpy())
+    nodes = pl.Series(read_column(graph.queries, "text"))
+    cases = describe_cases(won, attention, pairs, nodes)
+    return {"attention": attention_shares(attention, pairs), "counts": counts, "cases": cases}
+
+
+def attend(graph: GraphArtifacts, model: Path, params: Params, passages: Rows) -> pl.DataFrame:
+    """The `ATTENTION` table of some passages and of a sample of all that a query retrieved."""
+    encoder, encoded = graph_encoder(graph, model, params)
+    informer = open_informer(graph, model, encoder, params)
+    every = informer.retrieved
+    sample = every[np.unique(np.linspace(0, len(every) - 1, min(len(every), PASSAGES)).astype(np.int64))]
+    rows = np.union1d(sample, np.intersect1d(passages, every))
+    if encoded is not None:
+        vectors = gather(open_matrix(encoded), rows).astype(np.float32)
+    else:
+        vectors = embed_passages(encoder, open_passages(encoder), params.encoder.batch_tokens, rows)
+    return pl.DataFrame(informer.explain(rows, vectors))
 
 
 if __name__ == "__main__":

@@ -25,11 +25,6 @@ from .project import DECLARED, set_params
 ROOT = Path(__file__).parents[1]
 FORKS = Path(__file__).with_name("forks.py")
 TINY_PARAMS = ROOT / "tests" / "tiny" / "params.yaml"
-# What stages write that tells of time, and so differs from run to run: beginnings of paths.
-TIMED = (
-    *("metrics/costs.json", "metrics/reranked/latency.json", "plots/costs.png"),
-    *("data/comparison/dual_cross/views", "data/comparison/manifest.json", "plots/dual_cross/views"),
-)
 # What a stage finds in the project's folder and in tests: the rest need not be copied for it.
 STAGES_READ = {
     ".": (*DECLARED, *("data", "metrics", "plots", ".scratch", "stages", "scripts", "tests")),

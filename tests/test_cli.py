@@ -248,6 +248,21 @@ def test_results_tell_what_they_are_not_of(root: Path, asked: list[str] | None, 
         assert call("results")[0] == 2
 
 
+def test_results_of_all_branches(root: Path) -> None:
+    shutil.copytree(ROOT / "metrics" / "gnn_encoder", root / "metrics" / "gnn_encoder")
+    (root / "metrics" / "pair").mkdir()
+    for split in ("dev", "test"):
+        means = {name: {"RR@10": 0.5} for name in registry().branches["pair"].systems}
+        (root / "metrics" / "pair" / f"{split}.json").write_text(json.dumps(means))
+    (root / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
+    code, out, _ = call("results", "all")
+    assert code == 0 and out.startswith("Test queries: GNN-encoder") and "\nGNN-encoder against " in out
+    assert all(f"| {title} " in out for title in ("BM25", "GNN-encoder", "PAIR"))
+    shutil.rmtree(root / "metrics")
+    code, _, err = call("results", "all")
+    assert code == 2 and err.startswith("error: metrics/gnn_encoder: not built yet; `bash scripts/reproduce.sh`")
+
+
 # --- help and imports -------------------------------------------------------------------------------------------------
 
 
@@ -264,7 +279,7 @@ def test_help_lists_every_command_in_a_whole_sentence() -> None:
     ("modules", "heavy"),
     [
         ("cli", "torch transformers faiss polars pyarrow"),
-        ("search.faiss_index, gnn_encoder.evaluation.measures, gnn_encoder.presenting.stored", "torch matplotlib"),
+        ("search.faiss_index, gnn_encoder.evaluate.measures, gnn_encoder.evaluate.tables", "torch matplotlib"),
         ("controls.hybrid", "torch transformers"),
     ],
 )

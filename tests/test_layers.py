@@ -13,7 +13,7 @@ ORDER = (
     ("text",),
     ("search",),
     ("train",),
-    ("evaluation",),
+    ("evaluate",),
     ("controls",),
     ("graph",),
     ("mgt",),

@@ -200,27 +200,26 @@ def results(
 ) -> None:
     """Print how good the systems are.
 
-    The figures are those of metrics/. With `all` they are of every system that has been evaluated, in one table where
-    `compare` has run, else in a table for each branch.
+    The figures are those of metrics/. With `all` they are of every branch that has been evaluated.
     """
-    from gnn_encoder.evaluation.measures import parse
+    from gnn_encoder.evaluate.claim import advice, claim_sentence, read_claim
+    from gnn_encoder.evaluate.measures import parse
+    from gnn_encoder.evaluate.tables import HOW_TO_READ, branch_tables, titled
     from gnn_encoder.pipeline.params import load_params
-    from gnn_encoder.presenting.conclusions import advice, claim_sentence
-    from gnn_encoder.presenting.quality import HOW_TO_READ, results_table
-    from gnn_encoder.presenting.stored import read_branch, read_claim, read_results
-    from gnn_encoder.presenting.tables import titled
 
     params = load_params()
     (tested,) = parse([params.evaluate.significance])
-    found = read_results() if branch == ALL else read_branch(branch)
     first = MAIN if branch == ALL else branch
+    found = [
+        table for one in (registry().branches if branch == ALL else [branch]) for table in branch_tables(one, tested)
+    ]
     if not found:
         folder = project.METRICS / first
         hidden = f"{folder}: came with this clone, in which other systems were measured since; measure this branch anew"
         raise UserError(f"{hidden} (`dvc repro`, or -P)") if folder.is_dir() else not_built(folder)
     _tell_other_figures(registry().branches[first].baseline, params)
     for table in found:
-        typer.echo(titled(results_table(table, tested)) + "\n")
+        typer.echo(titled(table) + "\n")
     typer.echo(f"{HOW_TO_READ}\n")
     if first == MAIN and (claim := read_claim()):
         typer.echo("\n\n".join(filter(None, [claim_sentence(claim), advice(claim)])))
@@ -230,8 +229,8 @@ def results(
 def report() -> None:
     """Write report/index.html, all results on one page."""
     from gnn_encoder.base.files import write_text
+    from gnn_encoder.evaluate.page import render
     from gnn_encoder.pipeline.params import load_params
-    from gnn_encoder.presenting.page import render
 
     page = render(load_params())
     write_text(project.REPORT, page)
@@ -255,17 +254,16 @@ def evaluate(
 
     As in trec_eval, passages are ranked by score in single precision, and those of equal scores by descending id.
     """
-    from gnn_encoder.evaluation import runs_and_qrels
-    from gnn_encoder.presenting.quality import judged_table
-    from gnn_encoder.presenting.tables import markdown
+    from gnn_encoder.evaluate import user_runs
+    from gnn_encoder.evaluate.tables import judged_table, markdown
 
     if answers is not None and qrels is None:
-        judge, usual = runs_and_qrels.by_answers(answers, project.PASSAGES), runs_and_qrels.BY_ANSWERS
+        judge, usual = user_runs.by_answers(answers, project.PASSAGES), user_runs.BY_ANSWERS
     elif qrels is not None and answers is None:
-        judge, usual = runs_and_qrels.by_qrels(qrels), runs_and_qrels.BY_QRELS
+        judge, usual = user_runs.by_qrels(qrels), user_runs.BY_QRELS
     else:
         raise UserError("give either QRELS, a file of judgements, or --answers, a queries table")
-    judged = runs_and_qrels.judge_runs([run, *([against] if against else [])], judge, measure or usual)
+    judged = user_runs.judge_runs([run, *([against] if against else [])], judge, measure or usual)
     for name, missing in judged.missing.items():
         if missing:
             typer.echo(f"{name}: {missing} judged queries are not in it and count as 0", err=True)
@@ -330,7 +328,7 @@ def add(
 
 def _tell_other_figures(system: str, params: "Params") -> None:
     """Say so where the figures in metrics/ are not of the experiment's data, as far as a system's values show."""
-    from gnn_encoder.presenting.stored import is_of_prepared
+    from gnn_encoder.evaluate.tables import is_of_prepared
 
     if not (project.measured(system) / project.VALUES).is_file():
         committed = "these are the committed figures, whatever data params.yaml names"

@@ -16,10 +16,10 @@ from gnn_encoder.base.tables import OWN, QRELS, QUERIES, count_rows, read_column
 from gnn_encoder.controls.choose import read_choice
 from gnn_encoder.controls.log import LABELLED
 from gnn_encoder.data.prepare import open_source, prepare
-from gnn_encoder.evaluation.measures import mean
+from gnn_encoder.evaluate.judge import Judgements
+from gnn_encoder.evaluate.measures import mean
 from gnn_encoder.pipeline import controls, project
 from gnn_encoder.pipeline.controls import Encoded
-from gnn_encoder.pipeline.judging import judgements
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.exact import exact_top_k
@@ -124,7 +124,7 @@ def test_the_value_on_dev_is_that_of_the_run(folder: Path, params: Params, syste
         answered("dev")
     write(system, params, Path("written"))
     choice, dev = read_choice(Path("written")), read_run(Path("written/dev.trec.gz"))
-    value = mean(judgements("dev", params.evaluate).measure(dev, ["RR@10"]))["RR@10"]
+    value = mean(Judgements.of("dev", params.evaluate).measure(dev, ["RR@10"]))["RR@10"]
     assert choice.chosen.value == pytest.approx(value, abs=1e-12)
     assert choice.chosen.value == max(one.value for one in choice.tried) and choice.queries == 15
     for split in project.JUDGED:
@@ -153,7 +153,7 @@ def searched(matrix: Path, params: Params) -> float:
         for path, name in ((project.queries("dev"), "qid"), (project.PASSAGES, "pid"))
     )
     run = as_run(exact_top_k(matrix, vectors, 10)[0], qids, pids)
-    return mean(judgements("dev", params.evaluate).measure(run, ["RR@10"]))["RR@10"]
+    return mean(Judgements.of("dev", params.evaluate).measure(run, ["RR@10"]))["RR@10"]
 
 
 def test_neighbours_do_not_bring_a_query_to_itself(

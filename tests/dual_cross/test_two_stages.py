@@ -155,7 +155,7 @@ def test_a_stage_of_no_epochs_leaves_the_base_model(
 
 @pytest.fixture(scope="module")
 def run(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both systems trained, encoded, indexed and searched, with the curve of views."""
+    """Both systems trained, encoded, indexed and searched."""
     folder = tmp_path_factory.mktemp("run") / "project"
     shutil.copytree(made, folder)
     with pytest.MonkeyPatch.context() as patch:
@@ -164,7 +164,6 @@ def run(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             call_stage("train_dual_cross", system)
             call_stage("encode_views" if system == "dual_cross" else "cache_passages", system)
             call_stage("build_index", system)
-        stage("compare")["views_curve"]("dual_cross", load_params()).write_csv("curve.csv")
     return folder
 
 
@@ -200,31 +199,3 @@ def test_views_are_indexed_and_searched(inside: Path) -> None:
     expected = queries @ means.T
     np.testing.assert_allclose(scores, -np.sort(-expected, axis=1)[:, :7], atol=1e-3)
     np.testing.assert_allclose(np.take_along_axis(expected, rows, axis=1), scores, atol=1e-3)
-
-
-def reciprocal_rank(views: int, pool: str) -> float:
-    """RR@10 of the dev queries by the first views, written out."""
-    matrix = open_matrix(project.views("dual_cross")).astype(np.float32).reshape(120, 3, 32)[:, :views]
-    encoder = DualEncoder.load(project.encoder("dual_cross"), precision="fp32").for_inference()
-    pids = pl.read_parquet(project.PASSAGES)["pid"].to_list()
-    judged = pl.read_parquet(project.qrels("dev")).filter(pl.col("grade") > 0)
-    values = []
-    for qid, query in pl.read_parquet(project.queries("dev")).select("qid", "text").iter_rows():
-        relevant = set(judged.filter(pl.col("qid") == qid)["pid"])
-        if not relevant:
-            continue
-        of_views = np.einsum("pvd,d->pv", matrix, encoder.embed_queries([query])[0])
-        mean = 0.5 * of_views[:, 0] + 0.5 * of_views[:, 1:].mean(axis=1) if views > 1 else of_views[:, 0]
-        scores = {"max": of_views.max(axis=1), "mean": mean}[pool]
-        ranked = [pids[row] for row in np.argsort(-scores, kind="stable")[:10]]
-        values.append(next((1 / rank for rank, pid in enumerate(ranked, 1) if pid in relevant), 0.0))
-    return float(np.mean(values))
-
-
-def test_curve(inside: Path) -> None:
-    found = pl.read_csv("curve.csv")
-    assert found.columns == ["views", "pool", "ROUGE-L", "RR@10", "R@5"]
-    assert found["ROUGE-L"].to_list() == [None, 0.25, 0.25, 0.5, 0.5]  # the first view is the passage alone
-    points = [(1, "max"), *((views, pool) for views in (2, 3) for pool in ("max", "mean"))]
-    assert found.select("views", "pool").rows() == points
-    assert found["RR@10"].to_list() == pytest.approx([reciprocal_rank(*point) for point in points], abs=1e-9)

@@ -18,7 +18,6 @@ from gnn_encoder.pipeline.project import JUDGED, read_registry
 from gnn_encoder.pipeline.stage import read_stages
 from gnn_encoder.text.encoder import DualEncoder
 
-from ..pipelines import TIMED
 from ..project import ROOT
 
 REGISTRY = read_registry(ROOT / "systems.yaml")
@@ -180,9 +179,9 @@ def measured(project: Any, branch: str = "gnn_encoder") -> dict[str, str]:
 
 
 def outputs(project: Any) -> dict[str, str]:
-    """All that stages wrote but what tells of time."""
+    """All that stages wrote."""
     found: dict[str, str] = project.hashes("data", "metrics", "plots")
-    return {name: value for name, value in found.items() if not name.startswith(TIMED)}
+    return found
 
 
 @pytest.mark.parametrize(("kept", "encoded"), [("dual_encoder", False), ("pair", True)])

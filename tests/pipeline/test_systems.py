@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from gnn_encoder.base.errors import UserError
+from gnn_encoder.evaluate.figures import system_style
 from gnn_encoder.pipeline.project import (
-    CEILING,
     HYBRID,
     LEXICAL,
     MAIN,
@@ -19,7 +19,6 @@ from gnn_encoder.pipeline.project import (
     registry,
     title_of,
 )
-from gnn_encoder.presenting.figures import system_style
 
 SMALL = """
 branches:
@@ -39,7 +38,6 @@ branches:
       better: {kind: plain, title: Better}
       both: {kind: fused, title: Both}
   built: {baseline: better, systems: {many: {kind: views, title: Many}}}
-  sample: {baseline: base, beside: [words, graph], sampled: true, systems: {sorted: {kind: reranked, title: Sorted}}}
 """
 
 
@@ -52,7 +50,7 @@ def small(tmp_path: Path) -> Any:
 
 def test_the_order_is_the_file_s(small: Any) -> None:
     main, side = ["words", "base", "mean", "sum", "near", "graph"], ["other", "better", "both"]
-    assert list(small.systems) == [*main, *side, "many", "sorted"]
+    assert list(small.systems) == [*main, *side, "many"]
     assert list(small.branches["main"].systems) == main and small.systems["both"].branch == "side"
     encoders = {"base": "base", "mean": "base", "graph": "mgt/graph/encoder", "other": "other", "better": "better"}
     assert {name: one.encoder for name, one in small.dense.items()} == {
@@ -60,20 +58,16 @@ def test_the_order_is_the_file_s(small: Any) -> None:
     }
 
 
-def test_what_systems_are_compared_with_and_shown_beside(small: Any) -> None:
-    of_main = dict.fromkeys(("words", "mean", "sum", "near", "graph"), "base")
-    assert small.baselines == {**of_main, "better": "other", "both": "other", "many": "better"}
-    assert [name for name in small.systems if small.is_sampled(name)] == ["sorted"]
+def test_what_systems_are_shown_with(small: Any) -> None:
     assert small.one_vector == ["base", "mean", "sum", "graph", "other", "better"]
     assert small.shown_with("side") == ["other", "better", "both"]
     assert small.shown_with("built") == ["better", "many"]
-    assert small.shown_with("sample") == ["base", "words", "graph", "sorted"]
 
 
 def test_the_project_s_own() -> None:
-    assert {MAIN, REFERENCE, LEXICAL, UNTOUCHED, HYBRID, CEILING} <= registry().systems.keys()
+    assert {MAIN, REFERENCE, LEXICAL, UNTOUCHED, HYBRID} <= registry().systems.keys()
     papers = {"gnn_encoder": "dual_encoder", "pair": "pair_no_psr", "dual_cross": "dual_cross_dpr"}
-    assert papers.items() <= registry().baselines.items() and registry().is_sampled("reranked")
+    assert {name: registry().branches[name].baseline for name in papers} == papers
     assert len({tuple(system_style(name).items()) for name in registry().systems}) == len(registry().systems)
     assert title_of("dual_encoder") == "M_de" and title_of("a branch without one") == "a branch without one"
 
@@ -81,7 +75,7 @@ def test_the_project_s_own() -> None:
 # --- mistakes ---------------------------------------------------------------------------------------------------------
 
 PLAIN = "base, other, better"
-EVERY = "words, base, mean, sum, near, graph, other, better, both, many, sorted"
+EVERY = "words, base, mean, sum, near, graph, other, better, both, many"
 Change = Callable[[dict[str, Any]], object]
 
 
@@ -108,7 +102,6 @@ def put(path: str, value: object) -> Change:
         (put("side.baselines", "other"), "side.baselines: extra inputs are not permitted"),
         (lambda values: values["side"].pop("baseline"), "side.baseline: field required"),
         (put("side.baseline", "none"), f"side.baseline is 'none': must be one of {EVERY}"),
-        (put("sample.beside", ["gnn"]), f"sample.beside is 'gnn': must be one of {EVERY}"),
         (put("main.systems.graph.base", "words"), f"graph.base is 'words': must be one of {PLAIN}"),
     ],
 )

@@ -26,9 +26,9 @@ from gnn_encoder.controls.choose import (
     write_choice,
 )
 from gnn_encoder.controls.closed_form import LabelledPassages, Unmoved, settings_of
-from gnn_encoder.evaluation.measures import cutoff, parse
+from gnn_encoder.evaluate.judge import Judgements
+from gnn_encoder.evaluate.measures import cutoff, parse
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.judging import judgements
 from gnn_encoder.pipeline.params import Encoder, Params
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL
 from gnn_encoder.text.corpus import transform_corpus
@@ -70,7 +70,8 @@ class Encoded:
 
 def dev_queries(params: Params) -> DevQueries:
     """The dev queries that choose the controls' settings: a fixed sample of those that count."""
-    judge, (name,) = judgements("dev", params.evaluate), parse([params.evaluate.significance], "evaluate.significance")
+    judge = Judgements.of("dev", params.evaluate)
+    (name,) = parse([params.evaluate.significance], "evaluate.significance")
     rows = np.sort(np.random.default_rng(params.seed).permutation(judge.judged_rows())[:DEV_QUERIES])
     depth = min(cutoff(name) or params.retrieve.depth, count_rows(judge.passages))
     return DevQueries(rows=rows, measure=name, depth=depth, values=lambda found: judge.means(found, rows, name))

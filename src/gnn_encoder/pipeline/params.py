@@ -387,13 +387,6 @@ class DualCross(Section):
         return self.pool == "mean"
 
 
-class Rerank(Section):
-    """The ceiling: M_de's top passages reordered by a cross-encoder."""
-
-    depth: Count  # passages of M_de's run that are reordered; those below keep their order
-    queries: Count | None  # a random sample of each split; null: all
-
-
 class Evaluate(Section):
     """Measures in ir-measures' names."""
 
@@ -442,7 +435,6 @@ class Params(Section):
     train_no_gnn: TrainNoGNN
     index: Index
     retrieve: Retrieve
-    rerank: Rerank
     evaluate: Evaluate
 
     @model_validator(mode="after")

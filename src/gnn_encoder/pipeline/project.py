@@ -30,7 +30,6 @@ EMBEDDINGS = DATA / "embeddings"
 GENERATED = DATA / "generated"
 GENERATED_QUERIES = GENERATED / "queries.parquet"
 GENERATOR = GENERATED / "generator"
-COMPARISON = DATA / "comparison"
 METRICS = Path("metrics")
 PLOTS = Path("plots")
 REPORT = Path("report") / "index.html"
@@ -122,7 +121,6 @@ LEXICAL = "bm25"  # the system that ranks by words
 UNTOUCHED = "untouched"  # the base model as it comes
 LOGGED = "logged_neighbours"  # the system that looks up similar logged queries
 HYBRID = "hybrid"  # BM25, a dense system and the log together
-CEILING = "reranked"  # the system whose quality those of one vector a passage try to reach
 DENSE = ("plain", "views", "shifted", "graph")  # kinds that search vectors
 BASES = {"shifted": ("plain",), "graph": ("plain",), "reordered": DENSE}  # kind -> kinds that its `base` may have
 
@@ -139,7 +137,7 @@ class System(Section):
     name: str
     branch: str
     title: str
-    kind: Literal["lexical", "plain", "shifted", "reordered", "graph", "fused", "views", "reranked"]
+    kind: Literal["lexical", "plain", "shifted", "reordered", "graph", "fused", "views"]
     base: str = ""
     by: Literal["", "mean", "nudge_n", "closed_form", "logged"] = ""
 
@@ -151,12 +149,10 @@ class System(Section):
 
 
 class Branch(Section):
-    """Systems that are judged together, the one that they are compared with, and others that are shown with them."""
+    """Systems that are judged together, and the one that they are compared with."""
 
     baseline: str
     systems: dict[str, System]
-    beside: tuple[str, ...] = ()
-    sampled: bool = False
 
 
 class Registry(Section):
@@ -178,7 +174,6 @@ class Registry(Section):
         named = [(f"{name}.base", one.base, self.of_kind(*BASES[one.kind])) for name, one in based.items()]
         for branch, one in self.branches.items():
             named += [(f"{branch}.baseline", one.baseline, self.systems)]
-            named += [(f"{branch}.beside", other, self.systems) for other in one.beside]
         for place, name, known in named:
             if name not in known:
                 raise ValueError(f"{place} is {name!r}: must be one of {', '.join(known)}")
@@ -205,19 +200,9 @@ class Registry(Section):
         return [name for name, one in self.systems.items() if name in alone or one.by not in ("", "logged")]
 
     def shown_with(self, branch: str) -> list[str]:
-        """The systems in a branch's table: its baseline and others from other branches first, then its own systems."""
-        own, found = self.branches[branch].systems, self.branches[branch]
-        return [*(system for system in (found.baseline, *found.beside) if system not in own), *own]
-
-    def is_sampled(self, system: str) -> bool:
-        """Whether a system is judged on a sample of the queries."""
-        return self.branches[self.systems[system].branch].sampled
-
-    @property
-    def baselines(self) -> dict[str, str]:
-        """System -> its branch's baseline, for the systems that are judged on all queries and are not that baseline."""
-        found = {name: self.branches[one.branch].baseline for name, one in self.systems.items()}
-        return {name: base for name, base in found.items() if name != base and not self.is_sampled(name)}
+        """The systems in a branch's table: its baseline first if it is of another branch, then its own systems."""
+        found = self.branches[branch]
+        return list(dict.fromkeys([*([] if found.baseline in found.systems else [found.baseline]), *found.systems]))
 
 
 @cache

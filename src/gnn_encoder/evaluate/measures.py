@@ -1,0 +1,141 @@
+"""Measures of runs by ir-measures, a value for every judged query, and their means.
+
+Measured values of several systems are a table with columns system, split, qid, measure, value.
+"""
+
+from collections.abc import Sequence
+from math import fsum
+from typing import Any
+
+import ir_measures
+import polars as pl
+from ir_measures.providers import FallbackProvider
+
+from gnn_encoder.base.errors import UserError
+
+Means = dict[str, dict[str, float]]  # system -> measure -> value in 0..1
+VALUES = pl.Schema({"qid": pl.String(), "measure": pl.String(), "value": pl.Float64()})
+QUERIES_AT_A_TIME = 1000  # ir-measures takes Python objects, 100 bytes a line of the run: too many for a whole run
+BY_ANSWERS = ("Success", "RR", "P")  # measures that need no passages but the retrieved ones
+EXAMPLES = "take one such as RR@10, nDCG@10, R@100 or Success@20"
+
+# The providers that tests/evaluate compares with; most others call programs that may not be installed. `runtime` has
+# the measures that are defined by `ir_measures.define_byquery`.
+PROVIDERS = ("pytrec_eval", "msmarco", "runtime")
+PROVIDER: Any = FallbackProvider(  # type: ignore[no-untyped-call]
+    [ir_measures.providers.registry[name] for name in PROVIDERS]
+)
+
+
+def parse(names: Sequence[str], parameter: str = "evaluate.measures") -> dict[str, Any]:
+    """ir-measures' objects by the names that it gives them (`RR@10` for `MRR@10`), in the order given, each once."""
+    measures, faults = {}, []
+    for name in names:
+        try:
+            measure = _parse_one(name)
+        except UserError as error:
+            faults.append(str(error))
+        else:
+            measures[str(measure)] = measure
+    if faults:
+        raise UserError(f"{parameter} has {'; also '.join(faults)}; {EXAMPLES}")
+    return measures
+
+
+def per_query(
+    run: pl.DataFrame, qrels: pl.DataFrame, names: Sequence[str], queries: pl.Series | None = None
+) -> pl.DataFrame:
+    """Measure every judged query by the run's ranks, not by its scores: no tool can then break ties in its own way.
+
+    Args:
+        run: Columns qid, pid, rank, as `read_run` gives them.
+        qrels: Columns qid, pid, grade. A passage is relevant if its grade is above 0; for a measure with `rel`, such as
+            `R(rel=2)@1000`, if its grade is at least `rel`. A query without a grade above 0 has nothing to be found and
+            is left out; a query whose grades are all below `rel` has value 0, as in trec_eval.
+        names: Measures by ir-measures' names.
+        queries: Ids of the queries to measure, if queries without a judgement are to count too, with value 0.
+
+    Returns:
+        Columns qid, measure, value, as `VALUES`: queries in the order of `queries` or of `qrels`, measures in the
+        order given. A query that is missing from the run has value 0.
+    """
+    measures = parse(names)
+    judged = qrels.filter((pl.col("grade") > 0).any().over("qid"))
+    qids = judged["qid"].unique(maintain_order=True) if queries is None else queries
+    if qids.is_empty():
+        raise UserError("qrels: no query has a passage with a grade above 0; there is nothing to measure")
+    # Without `queries` no value is set beforehand: if a tool leaves out a query, the lookup below fails.
+    values = {} if queries is None else {(qid, name): 0.0 for qid in qids for name in measures}
+    for first in range(0, len(qids), QUERIES_AT_A_TIME):
+        part = pl.col("qid").is_in(qids.slice(first, QUERIES_AT_A_TIME).implode())
+        known, found = _nested(judged.filter(part), pl.col("grade")), run.filter(part)
+        evaluator = PROVIDER.evaluator(list(measures.values()), known)
+        for metric in evaluator.iter_calc(_nested(found, -pl.col("rank").cast(pl.Float64))):
+            values[metric.query_id, str(metric.measure)] = float(metric.value)
+    rows = [(qid, name, values[qid, name]) for qid in qids for name in measures]
+    return pl.DataFrame(rows, schema=VALUES, orient="row")
+
+
+def answer_depth(names: Sequence[str], parameter: str = "evaluate.measures") -> int | None:
+    """How many passages of each query have to be judged where answers judge the split; None: all in the run."""
+    measures = parse(names, parameter)
+    for name, measure in measures.items():
+        if measure.NAME not in BY_ANSWERS or measure.params.get("rel", 1) != 1 or measure.params.get("judged_only"):
+            raise UserError(
+                f"{parameter} has {name!r}: the queries are judged by answers, so that nobody knows all passages "
+                "that are relevant; take Success@k (the papers' R@k there) or RR@k"
+            )
+    cutoffs = [measure.params.get("cutoff") for measure in measures.values()]
+    return None if None in cutoffs else max(cutoffs)
+
+
+def cutoff(name: str, parameter: str = "evaluate.significance") -> int | None:
+    """How many passages of each query decide a measure; None: all that were retrieved."""
+    (measure,) = parse([name], parameter).values()
+    return None if measure.params.get("judged_only") else measure.params.get("cutoff")
+
+
+def mean(values: pl.DataFrame) -> dict[str, float]:
+    """Mean of each measure over the judged queries, in the table's order of measures.
+
+    Summed exactly: a rounding that depends on threads could decide which of two equal systems is the best.
+    """
+    parts = values.group_by("measure", maintain_order=True)
+    return {str(name): fsum(part["value"]) / len(part) for (name,), part in parts}
+
+
+def by_split(values: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Split -> its rows, in the table's order."""
+    return {str(split): rows for (split,), rows in values.group_by("split", maintain_order=True)}
+
+
+def means_by_system(values: pl.DataFrame, measures: Sequence[str]) -> dict[str, Means]:
+    """Split -> system -> measure -> mean, of these measures."""
+    return {
+        split: {str(name): mean(part) for (name,), part in rows.group_by("system", maintain_order=True)}
+        for split, rows in by_split(values.filter(pl.col("measure").is_in(list(measures)))).items()
+    }
+
+
+def _nested(table: pl.DataFrame, value: pl.Expr) -> dict[str, dict[str, Any]]:
+    """{qid: {pid: value}}, the form that ir-measures' providers take without copying."""
+    grouped = table.group_by("qid", maintain_order=True).agg("pid", value.alias("value"))
+    return {qid: dict(zip(pids, values, strict=True)) for qid, pids, values in grouped.iter_rows()}
+
+
+def _parse_one(name: str) -> Any:
+    try:
+        measure = ir_measures.parse_measure(name)
+    except (NameError, ValueError) as error:
+        raise UserError(f"{name!r}: no measure of ir-measures") from error
+    cutoff = measure.params.get("cutoff", 1)
+    # trec_eval ends the whole process on a cutoff below 1.
+    if not isinstance(cutoff, int) or cutoff < 1:
+        raise UserError(f"{name!r}: the cutoff after @ must be a whole number from 1")
+    try:
+        supported = PROVIDER.supports(measure)
+    except AssertionError as error:  # ir-measures' own check of what a measure needs
+        raise UserError(f"{name!r}: a cutoff is missing or a setting is wrong") from error
+    if not supported:
+        raise UserError(f"{name!r}: none of {', '.join(PROVIDERS)} computes it")
+    return measure

@@ -1,0 +1,131 @@
+"""Whether two systems differ on the same queries: the paired t-test, with a correction for several comparisons.
+
+Also the bootstrap over queries, for what has no t-test.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy import stats
+
+from gnn_encoder.evaluate.measures import by_split
+
+LEVEL = 0.95
+RESAMPLES_AT_A_TIME = 500
+Floats = NDArray[np.float64]
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """A system minus the baseline: mean difference, its 95% interval, two-sided p, number of queries.
+
+    `p_holm` is p after Holm's correction for all comparisons made together; of a single comparison it is p itself.
+    """
+
+    baseline: str
+    difference: float
+    low: float
+    high: float
+    p: float
+    p_holm: float
+    queries: int
+
+
+Comparisons = dict[str, Comparison]  # system -> its comparison with its baseline
+
+
+def compare(system: Floats, baseline: Floats, name: str = "") -> Comparison:
+    """Paired t-test of two systems' values on the same queries, in the same order.
+
+    Where the difference is the same for every query there is no spread to test against: both ends of the interval are
+    that difference, and p is 1 for a difference of 0, else 0. A single query proves nothing: p is 1, and the interval
+    is [-1, 1], which holds every difference between values in 0..1.
+
+    Args:
+        name: what the baseline is called.
+
+    *Shape:* (queries,) each.
+    """
+    differences = system - baseline
+    mean = float(differences.mean())
+    low, high, p = mean, mean, float(mean == 0)
+    if len(differences) == 1:
+        low, high, p = -1.0, 1.0, 1.0
+    elif np.ptp(differences) > 0:
+        test = stats.ttest_rel(system, baseline)
+        found = test.confidence_interval(LEVEL)
+        low, high, p = float(found.low), float(found.high), float(test.pvalue)
+    return Comparison(baseline=name, difference=mean, low=low, high=high, p=p, p_holm=p, queries=len(differences))
+
+
+def holm(p: Floats) -> Floats:
+    """Holm's step-down correction of n p-values.
+
+    The i-th smallest p is multiplied by n - i + 1. The result is never below that of a smaller p, and never above 1.
+
+    *Shape:* (n,) -> (n,).
+    """
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    corrected = np.empty_like(stepped)
+    corrected[order] = np.minimum(1.0, stepped)
+    return corrected
+
+
+def corrected(found: dict[Key, Comparison]) -> dict[Key, Comparison]:
+    """The comparisons with their p after Holm's correction for all of them."""
+    ps = holm(np.array([comparison.p for comparison in found.values()]))
+    return {key: replace(comparison, p_holm=float(p)) for (key, comparison), p in zip(found.items(), ps, strict=True)}
+
+
+def compare_pairs(values: pl.DataFrame, baselines: dict[str, str]) -> dict[str, Comparison]:
+    """Each system against its baseline, with Holm's correction over all of them.
+
+    Args:
+        values: Columns system, qid, value, of one measure and split; every system has the same queries.
+        baselines: System -> the system that it is compared with; both are in `values`.
+    """
+    wide = values.pivot("system", index="qid", values="value", maintain_order=True)
+    pairs = baselines.items()
+    return corrected({name: compare(wide[name].to_numpy(), wide[other].to_numpy(), other) for name, other in pairs})
+
+
+def compare_with(values: pl.DataFrame, measure: str, baselines: dict[str, str]) -> dict[str, Comparisons]:
+    """Split -> `compare_pairs` of its rows. `values`: columns system, split, qid, measure, value."""
+    return {split: compare_pairs(rows, baselines) for split, rows in by_split(values.filter(measure=measure)).items()}
+
+
+def interval(values: Floats) -> tuple[float, float]:
+    """95% interval of a mean (t distribution); for fewer than two values, or equal ones, the mean itself twice.
+
+    *Shape:* (queries,).
+    """
+    mean = float(values.mean())
+    if len(values) < 2 or np.ptp(values) == 0:
+        return mean, mean
+    low, high = stats.t.interval(LEVEL, len(values) - 1, loc=mean, scale=stats.sem(values))
+    return float(low), float(high)
+
+
+def bootstrap_interval(values: Floats, *, seed: int) -> tuple[float, float]:
+    """95% interval of a mean: what holds the middle of the means of resampled queries. *Shape:* (queries,)."""
+    low, high = np.quantile(resampled_means(values[:, None], seed=seed), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def resampled_means(values: Floats, *, seed: int, resamples: int = 10_000) -> Floats:
+    """Column means of samples of the rows, each drawn with replacement and as large as `values`; columns share them.
+
+    *Shape:* (queries, columns) -> (resamples, columns).
+    """
+    rows = len(values)
+    generator, means = np.random.default_rng(seed), []
+    for first in range(0, resamples, RESAMPLES_AT_A_TIME):
+        size = min(RESAMPLES_AT_A_TIME, resamples - first)
+        counts = generator.multinomial(rows, np.full(rows, 1 / rows), size=size)  # how often each row is drawn
+        means.append(counts @ values / rows)
+    return np.concatenate(means)

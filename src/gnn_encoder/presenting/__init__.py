@@ -1,1 +1,0 @@
-"""Tables, figures and the report's page. One function makes each table or figure, wherever it is shown."""

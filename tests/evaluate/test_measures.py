@@ -1,0 +1,110 @@
+import math
+from typing import Any
+
+import ir_measures
+import polars as pl
+import pytest
+
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.evaluate import measures
+from gnn_encoder.evaluate.measures import answer_depth, cutoff, parse, per_query
+
+
+def qrels(rows: list[tuple[str, str, int]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema={"qid": pl.String, "pid": pl.String, "grade": pl.Int32}, orient="row")
+
+
+def run(rankings: dict[str, list[str]], score: float | None = None) -> pl.DataFrame:
+    rows = [
+        (qid, pid, rank, -float(rank) if score is None else score)
+        for qid, pids in rankings.items()
+        for rank, pid in enumerate(pids, 1)
+    ]
+    schema = {"qid": pl.String, "pid": pl.String, "rank": pl.Int32, "score": pl.Float64}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def test_by_hand() -> None:
+    # a is found at rank 2 of 3; of q2's two, c at rank 1 and d not at all.
+    table = per_query(
+        run({"q1": ["x", "a", "y"], "q2": ["c", "x"]}),
+        qrels([("q1", "a", 1), ("q2", "c", 1), ("q2", "d", 1)]),
+        ["RR@10", "R@1", "Success@1", "nDCG@10"],
+    )
+    ideal = 1 + 1 / math.log2(3)
+    expected = [
+        ("q1", "RR@10", 0.5),
+        ("q1", "R@1", 0.0),
+        ("q1", "Success@1", 0.0),
+        ("q1", "nDCG@10", 1 / math.log2(3)),
+        ("q2", "RR@10", 1.0),
+        ("q2", "R@1", 0.5),
+        ("q2", "Success@1", 1.0),
+        ("q2", "nDCG@10", 1 / ideal),
+    ]
+    assert [row[:2] for row in table.rows()] == [row[:2] for row in expected]
+    assert table["value"].to_list() == pytest.approx([row[2] for row in expected], abs=1e-12)
+
+
+def test_ranks_decide_where_scores_tie() -> None:
+    rankings = {"q1": ["m", "z", "a"]}
+    for relevant, expected in (("m", 1.0), ("z", 0.5), ("a", 1 / 3)):
+        table = per_query(run(rankings, score=7.0), qrels([("q1", relevant, 1)]), ["RR@10", "R@1", "nDCG@10"])
+        assert table["value"][0] == pytest.approx(expected, abs=1e-12)
+        assert table["value"][1] == float(relevant == "m")
+
+
+def test_names_are_ir_measures_own_and_each_is_once() -> None:
+    assert list(parse(["MRR@10", "RR@10", "Recall@5"])) == ["RR@10", "R@5"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("RRR@10", "'RRR@10': no measure of ir-measures; take one such as"),
+        ("R", "a cutoff is missing"),
+        ("R@0", "whole number from 1"),  # would end the process inside trec_eval
+        ("R@1.5", "whole number from 1"),
+        ("ERR@10", "none of pytrec_eval, msmarco, runtime computes it"),
+        ("", "''"),
+    ],
+)
+def test_bad_names(name: str, message: str) -> None:
+    with pytest.raises(UserError, match=f"^evaluate.measures .*{message}"):
+        parse(["RR@10", name])
+
+
+def test_all_bad_names_are_told_at_once() -> None:
+    with pytest.raises(UserError, match=r"^it has 'RRR@10': no .* ir-measures; also 'R@0': the .* from 1; take one"):
+        parse(["RRR@10", "RR@10", "R@0"], "it")
+
+
+def test_a_measure_that_is_defined_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relevant passage at rank r counts 1 / 2^(r - 1), as a share of the best order's."""
+
+    def half_life(qrels: Any, run: Any) -> float:
+        relevant = set(qrels.doc_id[qrels.relevance > 0])
+        ideal = sum(0.5**place for place in range(len(relevant)))
+        return sum(0.5**place for place, pid in enumerate(run.doc_id) if pid in relevant) / ideal
+
+    defined = ir_measures.define_byquery(half_life, name="HalfLife")
+    monkeypatch.setitem(ir_measures.measures.registry, "HalfLife", defined)
+    table = per_query(
+        run({"q1": ["x", "a", "b"], "q2": ["x"]}),
+        qrels([("q1", "a", 2), ("q1", "b", 1), ("q1", "x", 0), ("q2", "c", 1), ("q3", "c", 1)]),
+        ["HalfLife@2", "HalfLife", "RR@10"],
+    )
+    assert table["value"].to_list() == [0.5 / 1.5, 0.75 / 1.5, 0.5, 0, 0, 0, 0, 0, 0]
+    assert cutoff("HalfLife@2") == 2 and list(parse(["HalfLife@2"])) == ["HalfLife@2"]
+    monkeypatch.setattr(measures, "BY_ANSWERS", (*measures.BY_ANSWERS, "HalfLife"))
+    assert answer_depth(["HalfLife@2", "RR@10"]) == 10
+
+
+def test_a_mean_does_not_depend_on_the_order_of_queries_or_on_chunks() -> None:
+    values = pl.DataFrame({"qid": [str(n) for n in range(5000)], "value": [1 / (1 + n % 7) for n in range(5000)]})
+    table = values.select("qid", pl.lit("RR@10").alias("measure"), "value")
+    exact = math.fsum(table["value"]) / len(table)
+    for seed in range(5):
+        rows = table.sample(fraction=1, shuffle=True, seed=seed)
+        assert measures.mean(pl.concat([rows[:1234], rows[1234:]], rechunk=False)) == {"RR@10": exact}
+    assert measures.mean(pl.concat([table, table.with_columns(measure=pl.lit("R@5"))]))["R@5"] == exact

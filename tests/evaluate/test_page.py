@@ -1,0 +1,163 @@
+"""The page as a file: whole, safe, self-contained, the same twice; what is missing is told."""
+
+import base64
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from gnn_encoder.base.files import write_json
+from gnn_encoder.evaluate import page as module
+from gnn_encoder.evaluate.claim import claim_of_main
+from gnn_encoder.evaluate.judge import read_values
+from gnn_encoder.evaluate.page import render, won_and_lost_table
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.project import registry
+
+from .conftest import TEXTS
+
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+class Structure(HTMLParser):
+    """Elements with their attributes; fails where one is not closed in turn."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._open: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        assert len(dict(attributes)) == len(attributes), f"{tag} has an attribute twice"
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag, f"</{tag}> closes another element"
+
+    def handle_data(self, data: str) -> None:
+        if not self._open or self._open[-1] not in ("script", "style"):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def values(self, *names: str) -> list[str]:
+        return [value for _, attributes in self.elements for name in names if (value := attributes.get(name))]
+
+
+@pytest.fixture
+def params(empty: Path) -> Params:
+    return load_params()
+
+
+def test_whole_and_navigable(one_branch: Path, params: Params) -> None:
+    page = Structure(render(params))
+    ids = page.values("id")
+    assert len(ids) == len(set(ids))
+    assert {value[1:] for value in page.values("href")} == set(ids)
+    tags = [tag for tag, _ in page.elements]
+    assert tags.count("h1") == 1 and tags.count("table") == tags.count("caption") > 2
+
+
+def as_measured() -> None:
+    """Let every system of the branch have values, like M_de's where it has none."""
+    for system in registry().branches["gnn_encoder"].systems:
+        if not project.measured(system).exists():
+            shutil.copytree(project.measured("dual_encoder"), project.measured(system))
+
+
+def test_nothing_is_fetched_and_nothing_runs(one_branch: Path, params: Params) -> None:
+    plots = project.PLOTS / "gnn_encoder"
+    plots.mkdir(parents=True)
+    (plots / "systems.png").write_bytes(PIXEL)
+    as_measured()
+    page = render(params)
+    structure = Structure(page)
+    fetching = {"script", "link", "iframe", "object", "embed", "base"}
+    assert not fetching & {tag for tag, _ in structure.elements}
+    assert not any(name.startswith("on") for _, attributes in structure.elements for name in attributes)
+    loaded = structure.values("src", "srcset", "data", "action", "poster")
+    assert len(loaded) == 1 and loaded[0].startswith("data:image/png;base64,")
+    assert not re.search(r"@import|url\(", page)
+
+
+def test_text_of_passages_and_queries_stays_text(one_branch: Path, params: Params) -> None:
+    text = Structure(render(params)).text
+    assert all(" ".join(TEXTS[row].split()) in text for row in (0, 1, 3))
+    assert "<script>alert('second')</script>" in text and "relevant: <i>title</i> </script>" in text
+
+
+def test_nothing_has_run(empty: Path, params: Params) -> None:
+    text = Structure(render(params)).text
+    assert "dvc repro prepare" in text
+    for pipeline in ("pair", "dual_cross"):
+        assert f"dvc repro pipelines/{pipeline}/dvc.yaml" in text
+    assert "# The parameters of the experiment" in text
+
+
+def test_one_branch_shows_what_it_has_and_names_the_rest(one_branch: Path, params: Params) -> None:
+    text = Structure(render(params)).text
+    assert "Test queries: GNN-encoder, with what it is compared with" in text
+    assert "+5.6 [+4.6, +6.6]" in text and "p = 0.04" in text
+    assert "Slices Not made yet. Run dvc repro ." in text
+
+
+@pytest.mark.parametrize("system", ["gnn_encoder", "dual_encoder"])
+def test_a_system_without_the_measure_is_left_out(one_branch: Path, params: Params, system: str) -> None:
+    """It was measured before `evaluate.significance` named the measure, which its values do not have."""
+    path = project.measured(system) / project.VALUES
+    pl.read_parquet(path).with_columns(measure=pl.lit("R@5")).write_parquet(path)
+    assert "Won and lost Not made yet. Run dvc repro ." in Structure(render(params)).text
+
+
+def test_the_claim_and_what_was_chosen(one_branch: Path, params: Params) -> None:
+    values = read_values(["retriever", "dual_encoder", "gnn_encoder"])
+    write_json(project.METRICS / "gnn_encoder" / "claim.json", claim_of_main(values, params.evaluate))
+    half = {"setting": {"weight": -0.25}, "value": 0.5}
+    choice = {"measure": "RR@10", "queries": 3, "chosen": half, "tried": [half]}
+    write_json(project.RUNS / "query_mean" / "choice.json", choice)
+    page = render(params)
+    # Mean reciprocal ranks: 11/18 of M_de and of the first retriever, 12/18 of GNN-encoder.
+    assert page.count("<p>GNN-encoder against ") == 1 and "in RR@10: test +5.6 [" in page
+    assert "Chosen on 3 dev queries" in page and "<td>weight -0.25</td>" in page
+
+
+def test_what_informs_passages(one_branch: Path, params: Params) -> None:
+    share = {"mean": 0.25, "low": 0.2, "high": 0.3, "passages": 7}
+    case = {"query": "<b>?", "passage": "text", "rank_of_dual_encoder": None, "informed_by": []}
+    counts = {"queries": 9, "won": 1, "lost": 0}
+    told = {"attention": {"labelled": share}, "counts": counts, "cases": [case]}
+    write_json(project.evaluation("gnn_encoder") / "informed.json", told)
+    text = Structure(render(params)).text
+    assert "a labelled query 0.250 0.200 to 0.300" in text and "<b>? text –" in text
+
+
+def test_what_gains_stands_first_and_what_loses_last(one_branch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """M_de has the relevant p1 at rank 2, GNN-encoder at rank 1; the first query is the same for both."""
+    monkeypatch.setattr(module, "LONGEST", 20)
+    found = won_and_lost_table("gnn_encoder", "RR@10")
+    assert found and found.columns == ["query", "first by M_de", "first by GNN-encoder", "RR@10"]
+    link = "see …"
+    assert found.rows == [
+        ["<script>alert('second')</script>", link, "relevant: <i>title</i> …", "0.50 → 1.00"],
+        ["third?", link, "{{ 7 * 7 }} {% raw …", "0.33 → 0.00"],
+    ]
+    assert found.note == "1 queries better, 1 worse, 1 the same"
+    assert won_and_lost_table("distilled", "RR@10") is None, "a branch without a main system"

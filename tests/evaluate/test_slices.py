@@ -1,0 +1,269 @@
+"""Slices of literal values, against NumPy and SciPy; properties of queries by hand and from the texts themselves."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import yaml
+from scipy import stats
+
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, write_table
+from gnn_encoder.evaluate import slices as module
+from gnn_encoder.evaluate.significance import Comparison
+from gnn_encoder.evaluate.slices import (
+    THIRDS,
+    About,
+    Slice,
+    Sliced,
+    nearest_similarity,
+    properties_of,
+    query_properties,
+    slice_systems,
+    slices_table,
+    thirds,
+)
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.text.encoder import DualEncoder
+
+from ..project import call_stage, declare
+from ..texts import write
+
+BASE = [0.0, 0.5, 1.0, 0.25, 0.5, 0.0]
+SYSTEM = [0.5, 0.5, 1.0, 1.0, 0.25, 1.0]
+LABELS = pl.DataFrame(
+    {
+        "qid": ["q5", "q0", "q1", "q2", "q3", "q4", "other"],
+        "value": ["b", "a", "a", "a", "a", "b", "c"],  # named as a column of the values
+        "words": [10, 2, 2, None, 2, 2, 2],
+    }
+)
+
+
+def values(**systems: list[float]) -> pl.DataFrame:
+    rows = [(system, f"q{i}", value) for system, of in systems.items() for i, value in enumerate(of)]
+    return pl.DataFrame(rows, schema=["system", "qid", "value"], orient="row")
+
+
+def test_each_slice() -> None:
+    found = slice_systems(values(base=BASE, system=SYSTEM), LABELS, "base")
+    assert {name: {label: of.queries for label, of in labels.items()} for name, labels in found.items()} == {
+        "value": {"a": 4, "b": 2, "c": 0},
+        "words": {"2": 4, "10": 1},  # whole numbers in their order
+    }
+    rows = {("value", "a"): [0, 1, 2, 3], ("value", "b"): [4, 5], ("words", "2"): [0, 1, 3, 4], ("words", "10"): [5]}
+    ps = {}
+    for (name, label), chosen in rows.items():
+        of = found[name][label]
+        base, system = np.array(BASE)[chosen], np.array(SYSTEM)[chosen]
+        assert of.means == pytest.approx({"base": base.mean(), "system": system.mean()})
+        assert list(of.against) == ["system"] and of.against["system"].baseline == "base"
+        tested = of.against["system"]
+        assert tested.difference == pytest.approx((system - base).mean())
+        ps[name, label] = 1.0
+        if len(chosen) > 1:
+            differences = system - base
+            half = stats.t.ppf(0.975, len(chosen) - 1) * differences.std(ddof=1) / np.sqrt(len(chosen))
+            ps[name, label] = 2 * stats.t.sf(
+                abs(tested.difference) / (half / stats.t.ppf(0.975, len(chosen) - 1)), len(chosen) - 1
+            )
+            assert (tested.low, tested.high) == pytest.approx((tested.difference - half, tested.difference + half))
+        assert tested.p == pytest.approx(ps[name, label])
+    smallest = min(ps, key=lambda key: ps[key])
+    assert found[smallest[0]][smallest[1]].against["system"].p_holm == pytest.approx(min(1, 4 * ps[smallest]))
+
+
+def test_a_single_query_and_none() -> None:
+    found = slice_systems(values(base=BASE, system=SYSTEM), LABELS, "base")
+    single = found["words"]["10"].against["system"]
+    assert (single.difference, single.low, single.high, single.p, single.queries) == (1.0, -1.0, 1.0, 1.0, 1)
+    assert (found["value"]["c"].means, found["value"]["c"].against) == ({}, {})
+
+
+@pytest.mark.parametrize("products", [1, 17, 2**22])
+def test_nearest_is_the_best_of_all_cosines(monkeypatch: pytest.MonkeyPatch, products: int) -> None:
+    monkeypatch.setattr(module, "PRODUCTS", products)
+    generator = np.random.default_rng(0)
+    queries, training = (generator.normal(size=(n, 5)).astype(np.float32) for n in (11, 23))
+    training[7] = 3 * queries[2]
+    cosines = [
+        max(np.dot(q, t) / np.sqrt(np.dot(q, q) * np.dot(t, t)) for t in training.astype(float))
+        for q in queries.astype(float)
+    ]
+    found = nearest_similarity(queries, iter([training[:4], training[4:20], training[20:]]))
+    assert found.tolist() == [round(cosine, 3) for cosine in cosines]
+    assert found[2] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("similarities", "expected", "bounds"),
+    [
+        ([0.9, 0.1, 0.5, 0.2, 0.6, 0.8], "ulmlmu", (0.5, 0.8)),
+        ([0.1, 0.2, 0.3, 0.4], "llmu", (0.3, 0.4)),  # a third begins above at least a third of the queries
+        ([0.1, 0.5, 0.5, 0.5, 0.5, 0.9], "luuuuu", (0.5, 0.5)),  # equal ones stay together
+        ([1.0, 0.2, 1.0, 0.3, 1.0, 1.0], "ululuu", (1.0, 1.0)),
+        ([0.4, 0.4, 0.4], "uuu", (0.4, 0.4)),
+        ([0.4], "u", (0.4, 0.4)),
+        ([0.4, 0.3], "ul", (0.4, 0.4)),
+    ],
+)
+def test_thirds(similarities: list[float], expected: str, bounds: tuple[float, float]) -> None:
+    found, ends = thirds(np.array(similarities))
+    assert "".join(name[0] for name in found) == expected and set(found) <= set(THIRDS)
+    assert ends == bounds
+
+
+WORDS = [3, 9, 3, 9]  # of passages p0 to p3; 5 words are read
+
+
+def write_queries(split: str, qids: list[str], answers: list[str] | None = None) -> None:
+    write(project.queries(split), QUERIES, qids, ["what?"] * len(qids), [answers or []] * len(qids))
+
+
+def write_qrels(path: Path, rows: list[tuple[str, str, int]]) -> None:
+    write(path, QRELS, *zip(*rows, strict=True))
+
+
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """p1 and p2 are labelled in training, p0 is judged there as not relevant."""
+    monkeypatch.chdir(tmp_path)
+    write(project.PASSAGES, PASSAGES, ["p0", "p1", "p2", "p3"], [""] * 4, ["words"] * 4)
+    write_queries("train", ["t0", "t1"])
+    write_qrels(project.qrels("train"), [("t0", "p1", 1), ("t1", "p2", 2), ("t1", "p0", 0)])
+
+
+def label(split: str, relevant: Path | None, similarities: list[float]) -> tuple[list[tuple[str, ...]], About]:
+    table, about = properties_of(
+        project.queries(split),
+        relevant,
+        project.PASSAGES,
+        labelled=np.array([1, 2]),
+        similarities=np.array(similarities),
+        is_cut=lambda rows: np.array(WORDS)[rows] > 5,
+        passage_length=5,
+    )
+    assert table.columns[:2] == ["qid", "similarity"]
+    return table.rows(), about
+
+
+@pytest.mark.usefixtures("tables")
+def test_judged_by_qrels() -> None:
+    write_queries("test", ["a", "b", "none", "c", "d"])
+    rows = [("b", "p0", 1), ("a", "p3", 1), ("a", "p2", 1), ("c", "p0", 0), ("c", "p1", 2), ("d", "p0", 1)]
+    write_qrels(project.qrels("test"), [*rows, ("none", "p0", 0)])
+    found, about = label("test", project.qrels("test"), [0.2, 0.9, 0.0, 0.3, 0.5])
+    assert found == [
+        ("a", "lower third", "yes", "yes"),  # p2 is labelled, p3 is long
+        ("b", "upper third", "no", "no"),
+        ("c", "lower third", "yes", "yes"),
+        ("d", "middle third", "no", "no"),
+    ]
+    assert about == About(thirds=(0.5, 0.9), passage_length=5, left_out=())
+
+
+@pytest.mark.usefixtures("tables")
+def test_judged_by_answers() -> None:
+    for split in ("dev", "test"):
+        write_queries(split, ["a", "b", "c"], ["words"])
+        write_qrels(project.qrels(split), [("a", "p0", 0)])
+    write_qrels(project.POSITIVES, [("c", "p1", 1), ("a", "p0", 1)])
+    assert label("dev", project.POSITIVES, [0.3, 0.2, 0.1])[0] == [
+        ("a", "upper third", "no", "no"),
+        ("b", "middle third", None, None),
+        ("c", "lower third", "yes", "yes"),
+    ]
+    found, about = label("test", None, [0.3, 0.2, 0.1])
+    assert found == [("a", "upper third"), ("b", "middle third"), ("c", "lower third")]
+    assert about.left_out == ("labelled", "cut")
+
+
+@pytest.mark.usefixtures("tables")
+def test_nothing_is_judged() -> None:
+    write_queries("test", ["a"])
+    write_qrels(project.qrels("test"), [("a", "p0", 0)])
+    with pytest.raises(UserError, match=r"qrels/test.parquet: no query has a passage with a grade above 0"):
+        label("test", project.qrels("test"), [0.5])
+
+
+def test_the_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_corpus: Path, tiny_params: Params) -> None:
+    """Against the texts themselves: each query embedded alone, all cosines, and the tokenizer's own count."""
+    declare(tmp_path)
+    shutil.copytree(tiny_corpus, tmp_path / "tests" / "tiny" / "beir")
+    monkeypatch.chdir(tmp_path)
+    model = str(tiny_corpus.parent / "model")
+    params = tiny_params.model_copy(update={"encoder": tiny_params.encoder.model_copy(update={"model": model})})
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(json.loads(params.model_dump_json())))
+    encoder = DualEncoder.from_pretrained(params.encoder)
+    encoder.save(project.encoder("dual_encoder"))
+    call_stage("prepare")
+    judged = {
+        split: pl.read_parquet(project.qrels(split)).filter(pl.col("grade") > 0) for split in ("train", "dev", "test")
+    }
+    write_table(project.POSITIVES, QRELS, [judged["dev"].to_arrow()])
+    found_by_split = query_properties(load_params())
+
+    queries = {split: pl.read_parquet(project.queries(split)) for split in judged}
+    training = np.concatenate([encoder.embed_queries([text]) for text in queries["train"]["text"]])
+    passages = pl.read_parquet(project.PASSAGES)
+    texts = {pid: f"{title} [SEP] {text}" if title else text for pid, title, text in passages.iter_rows()}
+    taught = set(judged["train"]["pid"])
+    for split in ("dev", "test"):
+        found, about = found_by_split[split]
+        assert sorted(found["qid"]) == sorted(set(judged[split]["qid"])) and len(found) == 15
+        for qid, third, labelled, cut in found.iter_rows():
+            (text,) = queries[split].filter(qid=qid)["text"]
+            nearest = float((training @ encoder.embed_queries([text])[0]).max())
+            place = ["lower third", "middle third", "upper third"].index(third)
+            ends = (-1.0, *about.thirds, 1.01)
+            assert ends[place] - 6e-4 < nearest < ends[place + 1] + 6e-4
+            relevant = judged[split].filter(qid=qid)["pid"]
+            assert labelled == ("yes" if taught.intersection(relevant) else "no")
+            lengths = [len(encoder.tokenizer(texts[pid])["input_ids"]) for pid in relevant]
+            assert cut == ("yes" if max(lengths) > params.encoder.passage_length else "no")
+        assert [found[name].n_unique() for name in ("similarity", "labelled", "cut")] == [3, 2, 2]
+
+
+def compared(difference: float, p: float, queries: int) -> dict[str, Comparison]:
+    ends = {"low": difference - 0.02, "high": difference + 0.02}
+    found = Comparison(baseline="dual_encoder", difference=difference, **ends, p=p, p_holm=p, queries=queries)
+    return {"gnn_encoder": found}
+
+
+SLICES = {
+    "similarity": {
+        "lower third": Slice(
+            queries=1200, means={"gnn_encoder": 0.45, "dual_encoder": 0.4}, against=compared(0.05, 0.001, 1200)
+        ),
+        "upper third": Slice(
+            queries=700, means={"gnn_encoder": 0.5, "dual_encoder": 0.51}, against=compared(-0.01, 0.4, 700)
+        ),
+    },
+    "cut": {
+        "no": Slice(queries=1, means={"gnn_encoder": 1.0, "dual_encoder": 0.0}, against=compared(1.0, 1.0, 1)),
+        "yes": Slice(queries=0, means={}, against={}),
+    },
+}
+ABOUT = About(thirds=(0.5, 0.75), passage_length=48, left_out=())
+SLICED = Sliced(measure="RR@10", baseline="dual_encoder", about=ABOUT, slices=SLICES)
+
+
+def test_table_of_a_split() -> None:
+    found = slices_table("gnn_encoder", SLICED, "test")
+    assert found.title == "Test queries: GNN-encoder by slices, RR@10, points of 100"
+    assert "more than 48 tokens" in found.note and "Answers" not in found.note
+    assert found.columns == ["Slice", "queries", "M_de", "GNN-encoder"]
+    assert found.rows == [
+        ["nearest training query: lower third (below 0.500)", "1,200", "40.0", "▲ 45.0\n+5.0 [+3.0, +7.0]\np = 0.001"],
+        ["nearest training query: upper third (from 0.750)", "700", "51.0", "50.0\n-1.0 [-3.0, +1.0]\np = 0.40"],
+        ["a relevant passage is cut: no", "1", "0.0", "100.0\n+100.0 [+98.0, +102.0]\np = 1.00"],
+        ["a relevant passage is cut: yes", "0", "–", "–"],
+    ]
+    assert slices_table("pair", SLICED, "test").columns == found.columns  # no main system: all of its systems
+    unknown = replace(SLICED, about=replace(ABOUT, left_out=("labelled", "cut")))
+    assert "Answers judge these queries" in slices_table("gnn_encoder", unknown, "test").note

@@ -1,0 +1,113 @@
+"""Tables, how numbers are written, and which figures are shown at all."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import write_json
+from gnn_encoder.evaluate.significance import Comparison
+from gnn_encoder.evaluate.tables import (
+    Table,
+    branch_tables,
+    choices_table,
+    comparison,
+    markdown,
+    p_value,
+    read_choices,
+    results_table,
+    shortened,
+    table_of,
+    titled,
+)
+from gnn_encoder.pipeline import project
+
+TABLE = Table(title="Times", columns=["system", "ms"], rows=[["M_de", "2.5"], ["a|b", "10.0\np = 0.5"]], note="a note")
+
+
+def compared(difference: float, p: float, baseline: str = "dual_encoder") -> Comparison:
+    ends = {"low": difference - 0.01, "high": difference + 0.01}
+    return Comparison(baseline=baseline, difference=difference, **ends, p=p, p_holm=p, queries=9)
+
+
+def test_markdown() -> None:
+    assert markdown(TABLE).splitlines() == [
+        "| system |            ms |",
+        "| ------ | ------------: |",
+        "| M_de   |           2.5 |",
+        "| a/b    | 10.0, p = 0.5 |",
+    ]
+    assert titled(TABLE) == f"Times\n\n{markdown(TABLE)}\n\na note"
+    assert titled(Table(title="", columns=["x"], rows=[["1"]])) == "| x   |\n| --- |\n| 1   |"
+
+
+@pytest.mark.parametrize(
+    ("p", "text"),
+    [
+        *((1.0, "1.00"), (0.123, "0.12"), (0.042, "0.042"), (0.0042, "0.004"), (2.4e-13, "2e-13"), (0.0, "< 1e-300")),
+        *((0.0496, "0.0496"), (0.04999, "0.04999"), (0.05, "0.05"), (0.0504, "0.05")),
+    ],
+)
+def test_p_is_readable_and_significant_differences_are_marked(p: float, text: str) -> None:
+    assert p_value(p) == text
+    for gain, mark in ((0.02, "▲ "), (-0.02, "▼ ")):
+        first, second = comparison(compared(gain, p)).splitlines()
+        assert first == f"{mark if p < 0.05 else ''}{100 * gain:+.1f} [{100 * gain - 1:+.1f}, {100 * gain + 1:+.1f}]"
+        assert second == f"p {'' if p == 0 else '= '}{text}"
+    assert comparison(None) == "–"
+
+
+def test_a_text_is_cut_after_a_word() -> None:
+    assert shortened("one two\n three", 100) == "one two three"
+    assert shortened("one two three", 9) == "one two …"
+
+
+def test_results_in_the_terminal() -> None:
+    means = {"pair_no_psr": {"RR@10": 0.4512, "R@5": 0.6}, "pair": {"RR@10": 0.4766, "R@5": 1.0}}
+    table = results_table("pair", "test", means, {"pair": compared(0.0254, 2.4e-13, "pair_no_psr")}, "RR@10")
+    assert titled(table).splitlines() == [
+        "Test queries: PAIR, with what it is compared with, points of 100",
+        "",
+        "| System           | RR@10 |   R@5 | RR@10 against PAIR without L_P |",
+        "| ---------------- | ----: | ----: | -----------------------------: |",
+        "| PAIR without L_P |  45.1 |  60.0 |                              – |",
+        "| PAIR             |  47.7 | 100.0 | ▲ +2.5 [+1.5, +3.5], p = 2e-13 |",
+    ]
+    assert results_table("pair", "dev", means, {}, "RR@10").columns == ["System", "RR@10", "R@5"]
+
+
+def test_what_was_chosen(empty: Path) -> None:
+    assert read_choices() == {}
+    tried = [{"setting": {"weight": 0.0}, "value": 0.25}, {"setting": {"weight": -0.1}, "value": 0.5}]
+    choice = {"measure": "RR@10", "queries": 1234, "chosen": tried[1], "tried": tried, "facts": {}}
+    write_json(project.RUNS / "query_mean" / "choice.json", choice)
+    table = choices_table(read_choices())
+    assert table.title == "Chosen on 1,234 dev queries, points of 100"
+    assert table.rows == [["M_de + mean of labelled queries", "weight -0.1", "50.0", "2: 25.0 to 50.0"]]
+
+
+def test_json_is_a_row_a_value_named_by_its_keys() -> None:
+    found = table_of({"pairs": 12, "share": 0.123456, "done": True, "none": None}, "quality")
+    rows = [["pairs", "12"], ["share", "0.1235"], ["done", "yes"], ["none", "–"]]
+    assert found == Table(title="quality", columns=["", ""], rows=rows)
+    value = {"unlabelled": {"queries": 3, "quality": [{"s_pos": 0.9, "n": 1}, {"s_pos": 0.8}]}, "pair": {"queries": 4}}
+    assert table_of(value, "labels").rows == [
+        ["unlabelled, queries", "3"],
+        ["unlabelled, quality, 1", "s pos 0.9, n 1"],
+        ["unlabelled, quality, 2", "s pos 0.8"],
+        ["PAIR", "queries 4"],
+    ]
+
+
+def test_figures_that_came_with_the_project_are_not_shown_beside_others(one_branch: Path) -> None:
+    test, dev = branch_tables("gnn_encoder", "RR@10")
+    assert test.title.startswith("Test queries: GNN-encoder,") and dev.title.startswith("Dev queries: GNN-encoder,")
+    assert test.rows[1] == ["GNN-encoder", "66.7", "▲ +5.6 [+4.6, +6.6]\np = 0.04"]
+    write_json(project.METRICS / "pair" / "test.json", {"pair": {"RR@10": 0.1}, "of_old": {"RR@10": 0.1}})
+    assert branch_tables("pair", "RR@10") == []
+    shutil.rmtree(project.MEASURES)  # then nothing has run here
+    (shown,) = branch_tables("pair", "RR@10")
+    assert [row[0] for row in shown.rows] == ["PAIR", "of_old"]
+    with pytest.raises(UserError, match="branch is 'pairs': must be one of gnn_encoder, "):
+        branch_tables("pairs", "RR@10")

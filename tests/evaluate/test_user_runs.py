@@ -1,0 +1,172 @@
+"""Anybody's runs and judgements: their forms, their mistakes, and `gnn-encoder evaluate`."""
+
+import gzip
+import json
+import tracemalloc
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import stats
+
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.runs import read_scored_run
+from gnn_encoder.base.tables import PASSAGES, QUERIES, write_table
+from gnn_encoder.evaluate.user_runs import read_qrels
+
+from ..project import call as cli
+
+RUN = "q1 Q0 a 0 1.0 t\nq1 Q0 b 0 2.0 t\nq2 Q0 c 0 5 t\nq2 Q0 a 0 5 t\nq2 Q0 b 0 4 t\n"
+call = partial(cli, "evaluate")
+OTHER = "q1 Q0 a 1 9 t\nq2 Q0 b 1 9 t\nq3 Q0 a 1 9 t\n"
+QRELS = "q1 0 a 2\nq1 0 b 0\nq2 0 a 1\nq3 0 a 1\n"
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.trec").write_text(RUN)
+    (tmp_path / "other.trec.gz").write_bytes(gzip.compress(OTHER.encode()))
+    (tmp_path / "qrels.txt").write_text(QRELS)
+    return tmp_path
+
+
+def test_ranks_are_by_score_then_by_id_from_the_last(tmp_path: Path) -> None:
+    lines = ["1 7", "10 7", "2 7", "é 7", "z 7.000000001", "first 8", "last -1"]
+    rows = [f"q Q0 {pid} 99 {score} t" for pid, score in map(str.split, lines)]
+    (tmp_path / "a").write_text("\n".join(["p Q0 a 5 0 t", *rows]))
+    found = read_scored_run(tmp_path / "a").filter(qid="q")
+    assert found["pid"].to_list() == ["first", "é", "z", "2", "10", "1", "last"], "bytes, and single precision"
+    assert found["rank"].to_list() == [1, 2, 3, 4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("rank", ["0", "-1", "Q", "1.5", "99999999999999"])
+def test_the_rank_field_says_nothing(tmp_path: Path, rank: str) -> None:
+    (tmp_path / "a").write_text(f"q Q0 a {rank} 1 t\nq  Q0\tb {rank} 2 t\n")
+    assert read_scored_run(tmp_path / "a").select("pid", "rank").rows() == [("b", 1), ("a", 2)]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    "text",
+    [
+        QRELS,
+        "q1\t0\ta\t2\r\nq1\t0\tb\t0\r\n\nq2\t0\ta\t1\nq3\t0\ta\t+1.0",
+        "q1 iter a 2\nq1 x b 0\nq2 7 a 1\nq3 Q0 a 1",
+        "query-id\tcorpus-id\tscore\nq1\ta\t2\nq1\tb\t0\nq2\ta\t1\nq3\ta\t1\n",
+        "\ufeffq1\ta\t2\nq1\tb\t0\nq2\ta\t1\nq3\ta\t1\n",
+    ],
+)
+def test_forms_of_qrels(tmp_path: Path, text: str, packed: bool) -> None:
+    path = tmp_path / ("qrels.gz" if packed else "qrels.tsv")
+    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    assert read_qrels(path).rows() == [("q1", "a", 2), ("q1", "b", 0), ("q2", "a", 1), ("q3", "a", 1)]
+    assert read_qrels(path).schema == {"qid": pl.String, "pid": pl.String, "grade": pl.Int32}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("q 0 a 1\nq a 1\n", "line 2: 3 fields; a line is `qid 0 pid grade`"),
+        ("q a 1\nq 0 b 1\n", "line 2: 4 fields"),
+        ("q\n", "line 1: 1 fields"),
+        ("q 0 a 1\n\nq 0 b one\n", "line 3, grade: 'one' is not an integer"),
+        ("q 0 a 1\nq 0 b 1\nq 0 a 0\n", "line 3: query 'q' and passage 'a' were judged before"),
+    ],
+)
+def test_malformed_qrels_are_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "qrels").write_text(text)
+    with pytest.raises(UserError, match=message) as error:
+        read_qrels(tmp_path / "qrels")
+    assert str(tmp_path / "qrels") in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_table_of_one_run(files: Path) -> None:
+    code, out, err = call("run.trec", "qrels.txt", "-m", "RR@10", "-m", "MRR@1", "-m", "R(rel=2)@1000")
+    assert (code, err) == (0, "run.trec: 1 judged queries are not in it and count as 0\n")
+    assert out.splitlines() == [
+        "| measure       |    run |",
+        "| ------------- | -----: |",
+        f"| RR@10         | {(1 / 2 + 1 / 2 + 0) / 3:.4f} |",
+        "| RR@1          | 0.0000 |",
+        "| R(rel=2)@1000 | 0.3333 |",
+    ]
+
+
+def test_two_runs_as_json(files: Path) -> None:
+    code, out, _ = call("run.trec", "qrels.txt", "--against", "other.trec.gz", "--json", "-m", "RR@10", "-m", "R@1")
+    found = json.loads(out)
+    assert code == 0 and found["queries"] == 3
+    assert found["missing"] == {"run.trec": 1, "other.trec.gz": 0}
+    assert found["measures"] == pytest.approx({"RR@10": 1 / 3, "R@1": 0.0})
+    assert found["against"] == pytest.approx({"RR@10": 2 / 3, "R@1": 2 / 3})
+    test = stats.ttest_rel([0.5, 0.5, 0.0], [1.0, 0.0, 1.0])
+    tested = found["comparisons"]["RR@10"]
+    assert tested["difference"] == pytest.approx(-1 / 3) and tested["p"] == pytest.approx(test.pvalue)
+    ps = {name: one["p"] for name, one in found["comparisons"].items()}
+    assert ps["R@1"] < ps["RR@10"] and found["comparisons"]["R@1"]["p_holm"] == pytest.approx(2 * ps["R@1"])
+    _, table, _ = call("run.trec", "qrels.txt", "--against", "other.trec.gz", "-m", "RR@10")
+    assert f"| RR@10   | 0.3333 |  0.6667 |    -0.3333 | {tested['low']:+.4f} to {tested['high']:+.4f} |" in table
+
+
+@pytest.fixture
+def tables(files: Path) -> Path:
+    """q1's answer is in a, q2's in b and c; q3's nowhere in the run."""
+    passages = pa.table([["a", "b", "c"], [""] * 3, ["a hot oven", "Zürich", "zurich, ZÜRICH"]], schema=PASSAGES)
+    write_table(files / "data" / "prepared" / "passages.parquet", PASSAGES, [passages])
+    answers = [["Oven"], ["zürich"], ["pan"]]
+    queries = pa.table([["q1", "q2", "q3"], ["?"] * 3, answers], schema=QUERIES)
+    write_table(files / "test.parquet", QUERIES, [queries])
+    return files
+
+
+def test_by_answers(tables: Path) -> None:
+    code, out, _ = call("run.trec", "--answers", "test.parquet", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["queries"] == 3
+    # q1: b before a; q2: c before a, for their scores tie, then b.
+    assert found["measures"] == pytest.approx(
+        {"RR@10": (1 / 2 + 1 + 0) / 3, "Success@5": 2 / 3, "Success@20": 2 / 3, "Success@100": 2 / 3}
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run.trec"], "give either QRELS"),
+        (["run.trec", "qrels.txt", "--answers", "test.parquet"], "give either QRELS"),
+        (["none.trec", "qrels.txt"], "none.trec: no such file"),
+        (["run.trec", "none.txt"], "none.txt: no such file"),
+        (["run.trec", "none.parquet"], "none.parquet: no such file; correct its path"),
+        (["run.trec", "--answers", "none.parquet"], "none.parquet: no such file; correct its path"),
+        ([".", "qrels.txt"], ".: a folder, not a file; correct its path"),
+        (["run.trec", "."], ".: a folder, not a file; correct its path"),
+        (["run.trec", "qrels.txt", "-m", "RRR@10"], "--measure has 'RRR@10'"),
+        (["run.trec", "--answers", "test.parquet", "-m", "R@10"], "--measure has 'R@10': the queries are judged by"),
+        (["strange.trec", "qrels.txt"], "strange.trec: none of its queries is judged"),
+        (["twice.trec", "qrels.txt"], "twice.trec: query 'q1' has pid 'a' twice"),
+        (["bad.trec", "qrels.txt"], "bad.trec, line 2 is '"),
+    ],
+)
+def test_mistakes_in_one_line(tables: Path, arguments: list[str], message: str) -> None:
+    (tables / "strange.trec").write_text("x1 Q0 a 1 1 t\n")
+    (tables / "twice.trec").write_text("q1 Q0 a 1 1 t\nq1 Q0 a 2 0 t\n")
+    (tables / "bad.trec").write_text("q1 Q0 a 1 1 t\nq1 Q0 b 2 high t\n")
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {message}") and err.count("\n") == 1
+
+
+def test_a_large_run_takes_little_memory(tmp_path: Path) -> None:
+    """Held as columns: no Python object a line."""
+    generator = np.random.default_rng(0)
+    lines = [f"q{i // 1000} Q0 p{i % 1000} 1 {score} t" for i, score in enumerate(generator.random(200_000).tolist())]
+    size = (tmp_path / "large.trec").write_text("\n".join(lines))
+    tracemalloc.start()
+    found = read_scored_run(tmp_path / "large.trec")
+    assert found.height == 200_000 and tracemalloc.get_traced_memory()[1] < 4 * size
+    tracemalloc.stop()
+    assert (found.filter(qid="q7")["score"].diff().drop_nulls() <= 0).all()
