@@ -18,6 +18,7 @@ import torch
 
 from gnn_encoder import Searcher, add
 from gnn_encoder.base.matrix import open_matrix
+from gnn_encoder.base.tables import SPLITS
 from gnn_encoder.pipeline import project
 from gnn_encoder.search.faiss_index import PassageIndex
 from gnn_encoder.searcher import current, newest
@@ -41,49 +42,44 @@ def vectors(system: str) -> dict[str, np.ndarray]:
     return dict(zip(pl.read_parquet(version.passages)["pid"], open_matrix(version.embeddings), strict=True))
 
 
+def build_in(folder: Path, kind: str) -> Path:
+    """Build a project of some kind in a new folder, always with the same weights."""
+    folder.mkdir()
+    torch.manual_seed(7)  # by which the GNN's are drawn
+    with chdir(folder):
+        built.build(folder, kind)
+    return folder
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_passage_that_is_added_is_as_in_a_build_that_has_it(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An unlabelled passage that queries retrieve; the others keep their vectors."""
+    """It is the unlabelled passage that most queries retrieve; the others keep their vectors."""
     made = built.KINDS[kind]
     monkeypatch.setitem(built.KINDS, kind, built.Kind((*made.params, *KINDS[kind]), joint=made.joint))
-    for name in ("whole", "without"):
-        (tmp_path / name).mkdir()
-        torch.manual_seed(7)  # by which the GNN's weights are drawn
-        with chdir(tmp_path / name):
-            if name == "whole":
-                built.build(Path.cwd(), kind)
-                edges = pl.read_parquet(project.graph(SYSTEM) / "edges.parquet")
-                labelled = [
-                    pid
-                    for path in sorted(project.qrels("train").parent.iterdir())
-                    for pid in pl.read_parquet(path)["pid"]
-                ]
-                asked = (
-                    pl.read_parquet(project.PASSAGES).with_row_index("passage").filter(~pl.col("pid").is_in(labelled))
-                )
-                new = asked.join(edges.group_by("passage").len(), on="passage").sort("len", "pid")[-1]
-                expected = {system: vectors(system) for system in (built.BASE, SYSTEM)}
-                assert new["len"][0] > 2
-                continue
-            monkeypatch.setattr(built, "ROOT", reduced(tmp_path / "root", new["pid"][0]))
-            built.build(Path.cwd(), kind)
-            line = json.dumps({"_id": new["pid"][0], "title": new["title"][0], "text": new["text"][0]})
-            Path("new.jsonl").write_text(line + "\n")
-            for system in (built.BASE, SYSTEM):
-                before = vectors(system)
-                add.add(system, Path("new.jsonl"))
-                found = vectors(system)
-                assert [*found] == [*before, new["pid"][0]]
-                assert all(np.array_equal(found[pid], before[pid]) for pid in before)
-                np.testing.assert_allclose(found[new["pid"][0]], expected[system][new["pid"][0]], atol=2e-5)
-            settings = project.encoder(built.BASE) / "dual_encoder.json"
-            settings.write_text(settings.read_text().replace('"passage_length": ', '"passage_length": 1'))
-            jsonl(Path("more.jsonl"), {"n1": "one"})
-            for system in (built.BASE, SYSTEM):
-                with pytest.raises(ValueError, match="data/embeddings/dual_encoder: another model than the present"):
-                    add.add(system, Path("more.jsonl"))
+    with chdir(build_in(tmp_path / "whole", kind)):
+        edges = pl.read_parquet(project.graph(SYSTEM) / "edges.parquet").group_by("passage").len()
+        labelled = pl.concat([pl.read_parquet(project.qrels(split))["pid"] for split in SPLITS]).implode()
+        passages = pl.read_parquet(project.PASSAGES).with_row_index("passage").join(edges, on="passage")
+        new = passages.filter(~pl.col("pid").is_in(labelled)).sort("len", "pid").row(-1, named=True)
+        expected, pid = {system: vectors(system)[new["pid"]] for system in (built.BASE, SYSTEM)}, new["pid"]
+    assert new["len"] > 2
+    monkeypatch.setattr(built, "ROOT", reduced(tmp_path / "root", pid))
+    with chdir(build_in(tmp_path / "without", kind)):
+        Path("new.jsonl").write_text(json.dumps({"_id": pid, "title": new["title"], "text": new["text"]}))
+        for system in (built.BASE, SYSTEM):
+            before = vectors(system)
+            add.add(system, Path("new.jsonl"))
+            found = vectors(system)
+            assert [*found] == [*before, pid] and all(np.array_equal(found[old], before[old]) for old in before)
+            np.testing.assert_allclose(found[pid], expected[system], atol=2e-5)
+        settings = project.encoder(built.BASE) / "dual_encoder.json"
+        settings.write_text(settings.read_text().replace('"passage_length": ', '"passage_length": 1'))
+        jsonl(Path("more.jsonl"), {"n1": "one"})
+        for system in (built.BASE, SYSTEM):
+            with pytest.raises(ValueError, match="data/embeddings/dual_encoder: another model than the present"):
+                add.add(system, Path("more.jsonl"))
 
 
 def reduced(root: Path, pid: str) -> Path:

@@ -59,10 +59,7 @@ terms apply; NOTICE in the project names those of its default experiment.
 SENTENCE_TRANSFORMERS = """`sentence_transformers.SentenceTransformer("folder/of/this/file").encode(["a query"])` cuts,
 pools and scales queries as training did, and so does a text-embedding server."""
 DOT = " Tell the server not to normalise (`normalize: false`), since these vectors have lengths that matter."
-PREFIX = (
-    " Before every query stands {!r}: sentence-transformers puts it there by itself, a text-embedding server with "
-    "`--default-prompt-name query`, and `AutoModel` does not."
-)
+PREFIX = " Before every query stands {!r}; a text-embedding server needs `--default-prompt-name query` to put it there."
 ONNX = """`model.onnx` takes what `tokenizer.json` makes of a query, which cuts and pads as the encoder was trained, and
 gives the embedding; docs/use.md of the project has the lines for onnxruntime."""
 
@@ -167,7 +164,7 @@ def write_card(folder: Path, system: str, settings: DualEncoderSettings, *, libr
 
 def export_npy(system: str, folder: Path) -> None:
     """`vectors.npy` (float32) and `ids.txt`: line i is the passage of row i. Of several views each has a row."""
-    version = _checked(system)
+    version = current(system)
     with (folder / "vectors.npy").open("wb") as file, (folder / IDS).open("w", encoding="utf-8") as ids:
         write_header(file, np.dtype(np.float32), read_manifest(version.embeddings).shape)
         for passages, vectors in passage_parts(version):
@@ -177,7 +174,7 @@ def export_npy(system: str, folder: Path) -> None:
 
 def export_parquet(system: str, folder: Path) -> None:
     """`vectors.parquet`: columns pid, title, text, vector (a list of float32 of fixed size)."""
-    version = _checked(system)
+    version = current(system)
     columns = read_manifest(version.embeddings).shape[1]
     schema = pa.schema([*PASSAGES, ("vector", pa.list_(pa.float32(), columns))])
     with pq.ParquetWriter(folder / "vectors.parquet", schema) as writer:
@@ -196,17 +193,11 @@ def export_faiss(system: str, folder: Path) -> None:
             ids.writelines(f"{pid}\n" for pid in batch["pid"].to_pylist() for _ in range(index.views))
 
 
-def _checked(system: str) -> Version:
-    """What is searched, after a check that its vectors are of its passages."""
-    version = current(system)
+def passage_parts(version: Version) -> Iterator[tuple[pa.Table, Matrix]]:
+    """Passages and their vectors, in the passages' order; a passage with several views stands before each of them."""
     check_ids(version.index, version.passages)
     for path in (version.embeddings, version.passages):
         check_undamaged(path)
-    return version
-
-
-def passage_parts(version: Version) -> Iterator[tuple[pa.Table, Matrix]]:
-    """Passages and their vectors, in the passages' order; a passage with several views stands before each of them."""
     matrix, views, first = open_matrix(version.embeddings), read_manifest(version.embeddings).views, 0
     batches = open_table(version.passages, PASSAGES).iter_batches(batch_size=max(1, ROWS // views))
     for batch in tqdm(batches, total=-(-len(matrix) // ROWS), desc="vectors", unit=" parts"):

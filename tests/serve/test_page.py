@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from .conftest import QUERY, Server, until
+from .conftest import QUERY, Server
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -84,17 +84,6 @@ def test_the_address_holds_the_search(page: Any, server: Server) -> None:
     expect(page.locator(f"{AFTER} .hit")).to_have_count(10)
 
 
-def test_who_types_before_the_systems_are_known_is_answered(page: Any, server: Server) -> None:
-    held: list[Any] = []
-    page.route("**/systems*", lambda route: held.append(route))
-    page.goto(server.url, wait_until="domcontentloaded")  # page.js has run, its first request is under way
-    page.get_by_role("searchbox").fill(QUERY)
-    page.keyboard.press("Enter")
-    until(lambda: page.wait_for_timeout(50) or held)
-    held[0].continue_()
-    expect(page.locator(f"{BEFORE} .hit")).to_have_count(10, timeout=20_000)
-
-
 def test_why_shows_the_graph_at_work(page: Any, server: Server) -> None:
     """The passage is the best one that several queries inform; the page gets it as GNN-encoder's only result."""
     search(page)
@@ -129,14 +118,6 @@ def test_errors_are_told(page: Any) -> None:
     page.route("**/search?*", lambda route: route.fulfill(status=503, json={"detail": "too many queries wait"}))
     page.keyboard.press("Enter")
     expect(page.get_by_role("status")).to_contain_text("too many queries wait")
-
-
-def test_a_query_that_the_encoder_does_not_read_whole(page: Any) -> None:
-    status, told = page.get_by_role("status"), "The encoder does not read the end of the query"
-    search(page)
-    expect(status).not_to_contain_text(told)
-    search(page, f"{QUERY} " * 20)
-    expect(status).to_contain_text(told)
 
 
 def test_texts_cannot_become_markup(page: Any) -> None:
