@@ -125,7 +125,7 @@ def test_a_damaged_artifact_is_not_exported(root: Path, to: str, artifact: Path,
             "error: systems.yaml/out: Not a directory; name a folder that can be made",
         ),
         (("--to", "npy", "data"), "error: data: exists already; name a new folder, or remove it"),
-        (("--to", "npy", "--system", "pair", "out"), "error: data/indexes/pair"),
+        (("--to", "npy", "--system", "pair", "out"), "error: data/embeddings/pair: holds no"),
         (
             ("--to", "sentence-transformers", "out"),
             "error: data/mgt/gnn_encoder/encoder/dual_encoder.json: not built yet",
