@@ -67,13 +67,6 @@ def test_scores_equal_plain_loops(passages: Path, query: str) -> None:
     assert (scores[0, len(order) :] == 0).all()
 
 
-def test_ties_go_to_the_first_passages(tmp_path: Path) -> None:
-    texts = [("", f"same words everywhere number{i}") for i in range(50)]
-    index = BM25Index.build(write_passages(tmp_path / "p.parquet", texts), SECTION)
-    rows, _ = index.search(["same words"], depth=7)
-    assert rows.tolist() == [[0, 1, 2, 3, 4, 5, 6]]
-
-
 @pytest.mark.parametrize("depth", [1, 5, 60])
 def test_scores_are_sums_in_the_order_of_the_query(tmp_path: Path, depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the last bit and on all cores, of words by Zipf's law, with ties and words that come twice."""
@@ -120,6 +113,8 @@ def test_a_damaged_index(passages: Path, tmp_path: Path, change: Callable[[Path]
     with pytest.raises(UserError, match=message) as caught:
         BM25Index.open(tmp_path / "index")
     assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match="no passage has a word besides stop words"):
+        BM25Index.build(write_passages(tmp_path / "p.parquet", [("", "of the"), ("", "!")]), SECTION)
 
 
 @pytest.mark.parametrize(
@@ -161,9 +156,3 @@ def test_stop_words_and_stems_of_a_language(tmp_path: Path) -> None:
     BM25Index.build(write_passages(tmp_path / "p.parquet", texts), section).save(tmp_path / "index")
     rows, _ = BM25Index.open(tmp_path / "index").search(["столица", "и"], 2)
     assert rows.tolist() == [[0, -1], [-1, -1]], "the index knows how its words were cut"
-
-
-def test_a_corpus_without_words(tmp_path: Path) -> None:
-    path = write_passages(tmp_path / "p.parquet", [("", "of the"), ("", "!")])
-    with pytest.raises(UserError, match="no passage has a word besides stop words"):
-        BM25Index.build(path, BM25(depth=2, stop_words="english", stemmer=None))

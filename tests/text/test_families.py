@@ -1,6 +1,5 @@
 """Every family of encoders is trained, encodes alone and in a batch, is exported, and loads elsewhere, to 1e-5."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -130,19 +129,3 @@ def test_a_family_whose_vectors_depend_on_padding_is_refused(kind: str, tmp_path
         with pytest.raises(UserError, match=r"is another than of the text alone, by 0\.\d+ of .*; take") as told:
             start()
         assert str(told.value).startswith(f"model {str(folder)!r}: ") and "\n" not in str(told.value)
-
-
-@pytest.mark.parametrize(
-    ("file", "name", "value", "told"),
-    [
-        ("tokenizer_config.json", "pad_token", None, "padding token"),
-        ("config.json", "num_attention_heads", -4, "invalid shape"),
-    ],
-)
-def test_a_model_that_cannot_read_a_text_is_told(
-    file: str, name: str, value: object, told: str, tmp_path: Path
-) -> None:
-    path = save_family(tmp_path / "base", "bert") / file
-    path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
-    with pytest.raises(UserError, match=f"cannot be loaded: .*{told}"):
-        new(tmp_path / "base", frozen=0)

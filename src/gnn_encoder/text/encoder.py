@@ -109,7 +109,7 @@ class DualEncoder(TextModel):
         for name in ("query_length", "passage_length"):
             allow_length(model, tokenizer, f"encoder.{name}", getattr(params, name))
         allow_length(model, tokenizer, "dual_cross.max_length", pair_length or 0)
-        taken = params.model_dump(include=DualEncoderSettings.__annotations__.keys())
+        taken = params.model_dump(include={*DualEncoderSettings.__annotations__})
         settings = DualEncoderSettings(**taken, pair_length=pair_length)
         return cls(
             query=model,
