@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch_geometric.nn import GATConv
 
-from gnn_encoder.graph.attention import GraphAttention
+from gnn_encoder.gnn.attention import GraphAttention
 
 Forward = Callable[[], Tensor]
 

@@ -5,11 +5,10 @@ from functools import partial
 import pyarrow as pa
 
 from gnn_encoder.base import distributed
-from gnn_encoder.base.judgements import NO_PAIRS, Identical, relevant_pairs
+from gnn_encoder.base.judgements import NO_PAIRS, Identical
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import CANDIDATES, UNLABELLED, candidates_table, count_rows, write_table
-from gnn_encoder.graph.labelled import labelled_first
-from gnn_encoder.graph.nodes import NODES, draw, write_nodes
+from gnn_encoder.gnn.graph import EDGES, NODES, draw, labelled_first, open_labels, write_nodes
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import exact_top_k
@@ -31,10 +30,9 @@ def main(stage: Stage) -> None:
     find = partial(exact_top_k, base, k=k, name=item["k"])
     edges = pa.concat_tables(find_candidates(find, queries, stage.work, Identical(), NO_PAIRS, label="search"))
     if params.build_graph.labelled and distributed.is_first():
-        labels = relevant_pairs(*project.tables("train"))
         found = (edges.column(name).to_numpy().reshape(-1, k) for name in ("passage", "score"))
-        edges = candidates_table(*labelled_first(*found, labels, queries, open_matrix(base)))
-    write_table(stage.scratch / "edges.parquet", CANDIDATES, [edges])
+        edges = candidates_table(*labelled_first(*found, open_labels(), queries, open_matrix(base)))
+    write_table(stage.scratch / EDGES, CANDIDATES, [edges])
 
 
 if __name__ == "__main__":

@@ -2,9 +2,9 @@
 
 import logging
 
-from gnn_encoder.graph.edges import embed_graph
+from gnn_encoder.gnn.edge_features import embed_graph
+from gnn_encoder.gnn.graph import open_graph, queries_of
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import GraphArtifacts
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.opening import open_passages, open_queries
@@ -14,15 +14,15 @@ log = logging.getLogger(__name__)
 
 def main(stage: Stage) -> None:
     """Embed the graph's edges and self-loops."""
-    params, source = stage.params, GraphArtifacts(name=stage.key)
+    params, system = stage.params, stage.key
     if params.mgt.edge_features != "cross_encoder":
         log.info("mgt.edge_features is %s: no features of M_ce are needed", params.mgt.edge_features)
         return
     model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
     embed_graph(
         model,
-        source.open(),
-        open_queries(source.queries, model),
+        open_graph(system),
+        open_queries(queries_of(system), model),
         open_passages(model),
         stage.scratch,
         max_length=params.train_cross_encoder.max_length,

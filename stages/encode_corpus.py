@@ -2,18 +2,18 @@
 
 from gnn_encoder.base.files import fingerprint
 from gnn_encoder.base.matrix import Origin
+from gnn_encoder.gnn.corpus import graph_encoder, open_informer
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.opening import write_matrix
 
 
 def main(stage: Stage) -> None:
     """Encode the passages with the jointly trained encoder, and turn each h_p into h'_p."""
-    params, gnn, source = stage.params, project.gnn(stage.key), GraphArtifacts(name=stage.key)
-    encoder, encoded = graph_encoder(source, gnn, params)
+    params, system, gnn = stage.params, stage.key, project.gnn(stage.key)
+    encoder, encoded = graph_encoder(system, gnn, params)
     origin = Origin(model_fingerprint=fingerprint(gnn), input_fingerprint=fingerprint(*stage.inputs))
-    inform = open_informer(source, gnn, encoder, params)
+    inform = open_informer(system, gnn, encoder, params)
     write_matrix(encoder, stage.scratch, params, origin, encoded=encoded, transform=inform)
 
 

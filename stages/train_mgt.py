@@ -1,7 +1,9 @@
 """train_mgt SYSTEM: GNN and dual-encoder by Masked Graph Training (section 3.4, Algorithm 1)."""
 
-from gnn_encoder.mgt.phases import train_gnn_encoder
-from gnn_encoder.pipeline.graphs import GraphArtifacts, open_given
+from gnn_encoder.gnn.graph import queries_of
+from gnn_encoder.gnn.neighbourhood import open_neighbourhood
+from gnn_encoder.gnn.train import Setup, train_gnn_encoder
+from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.opening import open_queries
 from gnn_encoder.train.loop import write_history
@@ -9,16 +11,11 @@ from gnn_encoder.train.loop import write_history
 
 def main(stage: Stage) -> None:
     """Train both phases and save the best weights."""
-    params, source = stage.params, GraphArtifacts(name=stage.key)
-    given = open_given(source.base, params)
-    gnn, history = train_gnn_encoder(
-        given,
-        source.data(params.mgt.edge_features),
-        open_queries(source.queries, given.encoder),
-        stage.work,
-        labelled=params.build_graph.labelled,
-    )
-    given.encoder.save(stage.scratch / "encoder")
+    params, mgt, system = stage.params, stage.params.mgt, stage.key
+    setup, most = Setup.open(project.base(system), params), mgt.max_neighbours
+    near = open_neighbourhood(system, edge_features=mgt.edge_features, sums=mgt.sums, max_neighbours=most)
+    gnn, history = train_gnn_encoder(setup, near, open_queries(queries_of(system), setup.encoder), stage.work)
+    setup.encoder.save(stage.scratch / "encoder")
     gnn.save(stage.scratch)
     write_history(stage.scratch / "history.csv", history)
 

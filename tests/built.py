@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.experiment import init
 from gnn_encoder.pipeline.params import Params, load_params

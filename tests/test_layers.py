@@ -15,8 +15,7 @@ ORDER = (
     ("train",),
     ("evaluate",),
     ("controls",),
-    ("graph",),
-    ("mgt",),
+    ("gnn",),
     ("estimator", "pair", "dual_cross"),
 )
 # What the sections of params.yaml hold, where artifacts lie, and how they are opened, which all may read.

@@ -21,10 +21,10 @@ from gnn_encoder.base.matrix import ArrayWriter, Matrix, Rows, array_blocks, ope
 from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, write_table
 from gnn_encoder.data.formats import read_corpus
 from gnn_encoder.data.reading import unique
-from gnn_encoder.graph.linking import Reach, link, nearest
-from gnn_encoder.graph.neighbourhood import Subgraph
+from gnn_encoder.gnn.corpus import graph_encoder, link, nearest, open_informer, reach
+from gnn_encoder.gnn.graph import queries_of
+from gnn_encoder.gnn.neighbourhood import Subgraph
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.project import registry
 from gnn_encoder.search.faiss_index import PassageIndex, build, check_ids
@@ -130,18 +130,22 @@ def _open_informer(system: str, table: Path, params: Params) -> Encode:
     They get edges to the queries of the graph whose k passages they would enter by M_de's score. The queries' own h'_q
     (Eq. 6, 7) stay those of the build.
     """
-    source, folder = GraphArtifacts(name=system), project.gnn(system)
+    folder, start = project.gnn(system), project.base(system)
     _check_model(system, fingerprint(folder))
-    _check_model(source.base, DualEncoder.passage_fingerprint(project.encoder(source.base)))
-    joint, base = graph_encoder(source, folder, params)[0], project.encoder(source.base)
-    m_de, dtype = load_encoder(base, params.encoder), read_manifest(project.embeddings(source.base)).dtype
-    links, embeds = _alone(m_de, table, params), _alone(joint, table, params)
-    asked, inform = embed_rows(m_de, source.queries, params.encoder), open_informer(source, folder, joint, params)
-    reach = Reach.of(inform.near.graph, inform.near.labelled)
-    m_ce = _open_m_ce(source, table, params) if inform.near.features else None
+    _check_model(start, DualEncoder.passage_fingerprint(project.encoder(start)))
+    joint, base = graph_encoder(system, folder, params)[0], project.encoder(start)
+    m_de, dtype = load_encoder(base, params.encoder), read_manifest(project.embeddings(start)).dtype
+    links, embeds, inform = (
+        _alone(m_de, table, params),
+        _alone(joint, table, params),
+        open_informer(system, folder, joint, params),
+    )
+    asked, near = embed_rows(m_de, queries_of(system), params.encoder), inform.near
+    least = reach(near.graph, near.labelled if params.build_graph.labelled else None)
+    m_ce = _open_m_ce(system, table, params) if near.features else None
 
     def encode(rows: Rows) -> Matrix:
-        edges = link(asked, reach, links(rows).astype(dtype).astype(np.float32))  # as the build stores E_P of M_de
+        edges = link(asked, least, links(rows).astype(dtype).astype(np.float32))  # as the build stores E_P of M_de
         edges = nearest(edges, params.mgt.max_neighbours)
         query, passage = (edges[name].to_numpy(writable=True) for name in ("query", "passage"))
         queries, place = np.unique(query, return_inverse=True)
@@ -152,10 +156,10 @@ def _open_informer(system: str, table: Path, params: Params) -> Encode:
     return encode
 
 
-def _open_m_ce(source: GraphArtifacts, table: Path, params: Params) -> Callable[[int, Rows, Rows], Matrix]:
+def _open_m_ce(system: str, table: Path, params: Params) -> Callable[[int, Rows, Rows], Matrix]:
     """M_ce's features of edges from a query (kind 0) or a passage (1) to a passage. *Shape:* (n,) both -> (n, d_e)."""
     model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
-    texts = open_queries(source.queries, model), _tokens(table, model)
+    texts = open_queries(queries_of(system), model), _tokens(table, model)
     length, batch_tokens = params.train_cross_encoder.max_length, params.encoder.batch_tokens
 
     def embed(kind: int, first: Rows, second: Rows) -> Matrix:

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 from gnn_encoder.base.files import SCRATCH, read_json
 from gnn_encoder.base.tables import UNLABELLED, count_rows, with_title
 from gnn_encoder.data.prepare import open_source, prepare
-from gnn_encoder.mgt.masking import fold_count
+from gnn_encoder.gnn.masking import fold_count
 from gnn_encoder.pipeline import experiment
 from gnn_encoder.pipeline.params import Encoder, Params, load_params
 from gnn_encoder.text.batches import Batch, padded

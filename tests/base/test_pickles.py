@@ -16,7 +16,7 @@ from gnn_encoder import GNNEncoder
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.estimator.data import VectorFile
-from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.gnn.network import QueryPassageGNN
 from gnn_encoder.search.faiss_index import PassageIndex
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder

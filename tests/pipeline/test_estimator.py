@@ -12,10 +12,10 @@ from gnn_encoder.base.files import seal
 from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import EXAMPLES, write_table
-from gnn_encoder.graph.network import QueryPassageGNN
-from gnn_encoder.mgt.phases import CACHED_QUERIES
+from gnn_encoder.gnn.graph import open_graph
+from gnn_encoder.gnn.network import QueryPassageGNN
+from gnn_encoder.gnn.train import CACHED_QUERIES
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import GraphArtifacts
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.corpus import embed_queries
@@ -53,7 +53,7 @@ def test_against_train_mgt_and_encode_corpus(
         **shared,
     )
     gnn.fit(passages, queries["train"], pairs["train"].to_numpy(), dev=(queries["dev"], pairs["dev"].to_numpy()))
-    np.testing.assert_array_equal(gnn.graph_.passages, GraphArtifacts(name=SYSTEM).open().passages)
+    np.testing.assert_array_equal(gnn.graph_.passages, open_graph(SYSTEM).passages)
 
     # Both draw hard negatives from the passages that M_de retrieves.
     found, _ = array_top_k(passages, queries["train"], gnn.k)

@@ -9,8 +9,9 @@ import pytest
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import read_column
+from gnn_encoder.gnn.corpus import graph_encoder, open_informer
+from gnn_encoder.gnn.graph import queries_of
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.serve.explain import GraphExplainer
 
@@ -21,15 +22,15 @@ def passage_with_queries() -> tuple[int, str]:
     """Of the passages that answer a training query, the one that most queries retrieve: its row and id."""
     labelled = pl.read_parquet(project.qrels("train")).filter(pl.col("grade") > 0)
     rows = pl.read_parquet(project.PASSAGES).with_row_index("passage").join(labelled, on="pid", how="semi")["passage"]
-    edges = pl.read_parquet(GraphArtifacts(name="gnn_encoder").edges)
+    edges = pl.read_parquet(project.graph("gnn_encoder") / "edges.parquet")
     edges = edges.filter(pl.col("passage").is_in(rows.implode()))
     row = int(edges.group_by("passage").len().sort("len", "passage")["passage"][-1])
     return row, read_column(project.PASSAGES, "pid")[row].as_py()
 
 
 def test_an_explanation_is_what_the_network_computes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    params, source, model = load_params(), GraphArtifacts(name="gnn_encoder"), project.gnn("gnn_encoder")
-    inform = open_informer(source, model, graph_encoder(source, model, params)[0], params)
+    params, system, model = load_params(), "gnn_encoder", project.gnn("gnn_encoder")
+    inform = open_informer(system, model, graph_encoder(system, model, params)[0], params)
     row, pid = passage_with_queries()
     before = np.asarray(open_matrix(project.embeddings("dual_encoder"))[[row]], dtype=np.float32)
     told = pl.DataFrame(inform.explain(np.array([row]), before))
@@ -37,7 +38,7 @@ def test_an_explanation_is_what_the_network_computes(root: Path, monkeypatch: py
     (itself,) = told.filter(query=-1).iter_rows(named=True)
     explains = GraphExplainer("gnn_encoder")
     found = explains.explain(pid)
-    texts = read_column(source.queries, "text").to_pylist()
+    texts = read_column(queries_of(system), "text").to_pylist()
     assert found["n_queries"] == len(expected) > 2 and {one["kind"] for one in found["queries"]} == {"training"}
     assert [one["text"] for one in found["queries"]] == [texts[query] for query in expected["query"]]
     assert [one["attention"] for one in found["queries"]] == pytest.approx(expected["attention"].to_list(), abs=1e-6)
@@ -47,7 +48,7 @@ def test_an_explanation_is_what_the_network_computes(root: Path, monkeypatch: py
     after = np.asarray(open_matrix(project.embeddings("gnn_encoder"))[row], dtype=np.float32)
     assert found["shift"] == pytest.approx(float(np.linalg.norm(after - before[0])), abs=2e-3)
     qrels = pl.read_parquet(project.qrels("train")).filter(pl.col("pid") == pid, pl.col("grade") > 0)
-    qids = read_column(source.queries, "qid").to_pylist()
+    qids = read_column(queries_of(system), "qid").to_pylist()
     known = [qids[query] in qrels["qid"].to_list() for query in expected["query"]]
     assert [one["labelled"] for one in found["queries"]] == known and any(known)
     monkeypatch.setattr("gnn_encoder.serve.explain.SHOWN", 2)
@@ -55,7 +56,7 @@ def test_an_explanation_is_what_the_network_computes(root: Path, monkeypatch: py
 
 
 def test_a_passage_without_queries_attends_to_itself(root: Path) -> None:
-    edges = pl.read_parquet(GraphArtifacts(name="gnn_encoder").edges)
+    edges = pl.read_parquet(project.graph("gnn_encoder") / "edges.parquet")
     alone = min(set(range(120)) - set(edges["passage"]))
     found = GraphExplainer("gnn_encoder").explain(read_column(project.PASSAGES, "pid")[alone].as_py())
     assert (found["queries"], found["n_queries"], found["attention_to_itself"]) == ([], 0, 1)

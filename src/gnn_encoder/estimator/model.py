@@ -20,15 +20,12 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import replacing, write_json
 from gnn_encoder.base.matrix import Matrix, Rows, array_blocks, of_length_1
 from gnn_encoder.estimator.data import PAIR, Inputs, check_type, check_vectors
-from gnn_encoder.graph.corpus import CorpusGNN
-from gnn_encoder.graph.labelled import labelled_first
-from gnn_encoder.graph.linking import Reach, link, nearest
-from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood, Subgraph
-from gnn_encoder.graph.network import CONFIG, WEIGHTS, QueryPassageGNN
-from gnn_encoder.graph.structure import Graph, Labels
-from gnn_encoder.mgt.given import draw_dev
-from gnn_encoder.mgt.masking import fold_count
-from gnn_encoder.mgt.phases import new_gnn, open_graphs, supervise, train_on_embeddings
+from gnn_encoder.gnn.corpus import CorpusGNN, link, nearest, reach
+from gnn_encoder.gnn.graph import Graph, Labels, labelled_first
+from gnn_encoder.gnn.masking import fold_count
+from gnn_encoder.gnn.neighbourhood import Neighbourhood, Subgraph
+from gnn_encoder.gnn.network import CONFIG, WEIGHTS, QueryPassageGNN
+from gnn_encoder.gnn.train import draw_dev, new_gnn, supervise, train_on_embeddings
 from gnn_encoder.pipeline.params import MGT, Alone, Own, described
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.device import device
@@ -188,15 +185,14 @@ class GNNEncoder:
             log.warning(told, again, len(asked))
         self.n_features_in_, self.queries_ = d, given.nodes
         with torch.random.fork_rng():
-            examples = self._link(given.passages, given.pairs, given.training)
-            data = GraphData(graph=self.graph_, judged=given.pairs, cached=given.passages, features=None)
-            self.gnn_ = new_gnn(mgt, d, None, self.similarity, labelled=self.labelled, seed=self.seed, heads=self.heads)
-            graphs = open_graphs(data, self.gnn_.config, examples, mgt)
-            self._train(given, mgt, graphs, examples)
-        judged = graphs[1].labelled
-        self.labelled_ = np.zeros(len(self.graph_.score), dtype=bool) if judged is None else judged
+            examples = self._link(given.passages, given.pairs)
+            how = mgt, (d, d), self.similarity
+            self.gnn_ = new_gnn(*how, labelled=self.labelled, seed=self.seed, heads=self.heads)
+            near = self._neighbourhood(given.passages, given.pairs)
+            self._train(given, mgt, near, examples)
+        self.labelled_ = near.labelled if self.labelled else np.zeros(len(self.graph_.score), dtype=bool)
         self._labels = given.pairs.to_numpy()
-        self._open(CorpusGNN(self.gnn_, graphs[1], self.queries_).interactive)
+        self._open(CorpusGNN(self.gnn_, near, self.queries_).interactive)
         return self
 
     def transform(
@@ -295,17 +291,17 @@ class GNNEncoder:
         except ValidationError as error:
             raise UserError(described(error).replace("alone.", "")) from error
 
-    def _link(self, passages: NDArray[Any], pairs: pl.DataFrame, training: int) -> Examples:
+    def _link(self, passages: NDArray[Any], pairs: pl.DataFrame) -> Examples:
         """Make the graph (section 3.2). Hard negatives are what a query retrieves and is not labelled with."""
         found, scores = array_top_k(passages, self.queries_, self.k)
         flat = {"query": np.repeat(np.arange(len(found)), self.k), "passage": found.reshape(-1)}
         candidates = pl.DataFrame(flat, schema_overrides=pairs.schema)
         if self.labelled:
             found, scores = labelled_first(found, scores, pairs, self.queries_, passages)
-        self.graph_ = Graph(passages=found, score=scores, n_passages=len(passages), training=training)
+        self.graph_ = Graph(passages=found, score=scores, n_passages=len(passages))
         return to_examples(examples_from_candidates(pairs, candidates), len(passages))
 
-    def _train(self, given: Inputs, mgt: MGT, graphs: tuple[Neighbourhood, Neighbourhood], examples: Examples) -> None:
+    def _train(self, given: Inputs, mgt: MGT, near: Neighbourhood, examples: Examples) -> None:
         """Phase one of Masked Graph Training (section 3.4)."""
         sample = draw_dev(
             given.dev_pairs,
@@ -316,14 +312,12 @@ class GNNEncoder:
             depth=self.dev_depth,
             seed=self.seed,
         )
-        h_q = torch.from_numpy(given.nodes)
         with TemporaryDirectory(prefix="gnn-encoder-") as folder:
             self.history_: History = train_on_embeddings(
                 self.gnn_,
-                graphs,
+                (near, near),
                 supervise(examples, sample, mgt, mgt.alone, self.seed),
-                queries=h_q[: given.training],
-                node_queries=h_q,
+                queries=torch.from_numpy(given.nodes),
                 dev_queries=torch.from_numpy(given.dev_queries[sample.queries]),
                 scale=1 / self.temperature,
                 mgt=mgt,
@@ -332,18 +326,14 @@ class GNNEncoder:
 
     def _open(self, interactive: Matrix) -> None:
         """Make ready to inform passages. From here on nothing reads the passages of `fit`."""
-        graph = self.graph_
-        self._near = Neighbourhood(
-            graph,
-            np.empty((0, self.n_features_in_), dtype=np.float32),
-            None,
-            max_neighbours=self.max_neighbours,
-            labelled=self.labelled_ if self.gnn_.config.labelled else None,
-            labels=Labels(pl.DataFrame(self._labels, schema=PAIR), graph.m) if self.sums else None,
-            device=device(),
-        )
+        none = np.empty((0, self.n_features_in_), dtype=np.float32)
+        self._near = self._neighbourhood(none, pl.DataFrame(self._labels, schema=PAIR))
         self._corpus = CorpusGNN(self.gnn_, self._near, self.queries_, interactive)
-        self._reach = Reach.of(graph, self.labelled_ if self.labelled else None)
+        self._reach = reach(self.graph_, self.labelled_ if self.labelled else None)
+
+    def _neighbourhood(self, passages: NDArray[Any], pairs: pl.DataFrame) -> Neighbourhood:
+        labels, most = Labels(pairs, self.graph_.m), self.max_neighbours
+        return Neighbourhood(self.graph_, passages, None, labels, sums=self.sums, max_neighbours=most)
 
     def _link_new(self, block: Matrix) -> Subgraph:
         """The subgraph of passages that were not there in `fit`. *Shape:* (b, d)."""

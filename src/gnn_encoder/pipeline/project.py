@@ -79,6 +79,11 @@ def index(system: str) -> Path:
     return DATA / "indexes" / system
 
 
+def base(system: str) -> str:
+    """The system that another is made from; of a GNN-encoder the one that serves as M_de."""
+    return registry().systems[system].base
+
+
 def graph(system: str) -> Path:
     """Nodes and edges of a graph."""
     return DATA / "graph" / system

@@ -7,11 +7,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import count_rows, read_column
+from gnn_encoder.gnn.corpus import graph_encoder, open_informer
+from gnn_encoder.gnn.graph import open_labels, queries_of
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.searcher import current
 from gnn_encoder.text.corpus import embed_passages
@@ -25,12 +25,12 @@ class GraphExplainer:
 
     def __init__(self, system: str) -> None:
         params = load_params()
-        source, model = GraphArtifacts(name=system), project.gnn(system)
+        model = project.gnn(system)
         self._system, self._built = system, count_rows(project.PASSAGES)
-        self._encoder, encoded = graph_encoder(source, model, params)
-        self._inform = open_informer(source, model, self._encoder, params)
-        self._training, self._table = count_rows(project.queries("train")), source.queries
-        self._labelled = relevant_pairs(*project.tables("train"))
+        self._encoder, encoded = graph_encoder(system, model, params)
+        self._inform = open_informer(system, model, self._encoder, params)
+        self._training, self._table = count_rows(project.queries("train")), queries_of(system)
+        self._labelled = open_labels()
         self._before = open_matrix(encoded) if encoded is not None else None
         self._batch_tokens = params.encoder.batch_tokens
 

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gnn_encoder.graph.labelled import labelled_first
+from gnn_encoder.gnn.graph import labelled_first
 
 PAIRS = {"query": pl.Int32, "passage": pl.Int32}
 
@@ -22,7 +22,7 @@ def test_by_hand() -> None:
 
 
 def test_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gnn_encoder.graph.labelled.PAIRS_AT_A_TIME", 7)
+    monkeypatch.setattr("gnn_encoder.gnn.graph.PAIRS_AT_A_TIME", 7)
     draw = np.random.default_rng(3)
     queries, matrix = draw.normal(size=(20, 4)).astype(np.float32), draw.normal(size=(30, 4)).astype(np.float16)
     every = queries @ matrix.astype(np.float32).T

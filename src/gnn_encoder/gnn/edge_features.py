@@ -1,4 +1,7 @@
-"""Random access to edge features: the Parquet parts of `embed_edges` are unpacked once into memory-mapped arrays."""
+"""M_ce's embeddings of the edges and self-loops of a graph (section 3.2).
+
+The stage embed_edges writes them as Parquet parts, which are unpacked once into memory-mapped arrays.
+"""
 
 from dataclasses import dataclass
 from functools import partial
@@ -11,7 +14,12 @@ from numpy.typing import NDArray
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import SCRATCH, cached, fingerprint
 from gnn_encoder.base.matrix import Rows, release, write_header
-from gnn_encoder.base.tables import count_rows, open_parquet
+from gnn_encoder.base.tables import count_rows, edge_features, loop_features, open_parquet
+from gnn_encoder.gnn.graph import Graph
+from gnn_encoder.pipeline import project
+from gnn_encoder.text.cross_encoder import CrossEncoder, embed_pairs
+from gnn_encoder.text.inputs import Inputs
+from gnn_encoder.text.tokens import TextTokens
 
 Features = NDArray[np.float16]
 KINDS = ("edges", "query_loops", "passage_loops")
@@ -51,23 +59,52 @@ class EdgeFeatures:
         release(self.edges, self.query_loops, self.passage_loops)
 
 
-def open_features(folder: Path, n_edges: int, n_queries: int, n_passages: int) -> EdgeFeatures:
-    """Map the features of `embed_edges`, unpacking them on first use.
+def embed_graph(
+    model: CrossEncoder,
+    graph: Graph,
+    queries: TextTokens,
+    passages: TextTokens,
+    folder: Path,
+    *,
+    max_length: int,
+    batch_tokens: int,
+) -> None:
+    """Write the features of the edges, in the order of the edges table, and of the self-loops.
+
+    All queries have a self-loop feature, but only those passages that some query retrieved. Any other passage attends
+    to itself alone, with weight 1 whatever the feature.
 
     Args:
-        n_edges: edges of the graph that the features were computed for.
-        n_queries: n.
-        n_passages: m.
+        queries: the texts of the nodes.
+        folder: scratch folder; parts that an interrupted run finished there are kept.
+        max_length: most tokens of a pair.
     """
-    make = partial(_unpack, folder)
-    unpacked = cached(SCRATCH / "unpacked_features", folder.name, fingerprint(folder), make, keep=1)
+    query, passage = np.repeat(np.arange(graph.n), graph.k), graph.passages.reshape(-1)
+    retrieved = np.unique(passage)
+    pairs = Inputs.pairs(queries, query, passages, passage, model.template, max_length)
+    columns: dict[str, Rows] = {"query": query, "passage": passage}
+    schema = edge_features(model.dimension)
+    embed_pairs(model, pairs, folder / "edges", columns, schema, batch_tokens=batch_tokens)
+    schema = loop_features(model.dimension)
+    for name, tokens, ends in (
+        ("query_loops", queries, np.arange(len(queries))),
+        ("passage_loops", passages, retrieved),
+    ):
+        loops = Inputs.pairs(tokens, ends, tokens, ends, model.template, max_length)
+        embed_pairs(model, loops, folder / name, {"node": ends}, schema, batch_tokens=batch_tokens)
+
+
+def open_features(system: str, graph: Graph) -> EdgeFeatures:
+    """Map the features of a system's graph, unpacking them on first use."""
+    folder = project.edge_features(system)
+    unpacked = cached(SCRATCH / "unpacked_features", folder.name, fingerprint(folder), partial(_unpack, folder), keep=1)
     edges, queries, passages = (np.load(unpacked / f"{name}.npy", mmap_mode="r") for name in KINDS)
-    if len(edges) != n_edges or len(queries) != n_queries:
+    if len(edges) != graph.n * graph.k or len(queries) != graph.n:
         raise UserError(
-            f"{folder}: holds features of {len(edges)} edges and {len(queries)} queries, but the graph has {n_edges} "
-            f"edges and {n_queries} queries; run embed_edges again"
+            f"{folder}: holds features of {len(edges)} edges and {len(queries)} queries, but the graph has "
+            f"{graph.n * graph.k} edges and {graph.n} queries; run embed_edges again"
         )
-    loop_row = np.full(n_passages, -1, dtype=np.int32)
+    loop_row = np.full(graph.m, -1, dtype=np.int32)
     nodes = np.load(unpacked / "nodes.npy")
     loop_row[nodes] = np.arange(len(nodes), dtype=np.int32)
     return EdgeFeatures(edges, queries, passages, loop_row)

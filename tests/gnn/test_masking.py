@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.graph.structure import Graph
-from gnn_encoder.mgt.masking import MaskedSchedule, Step, check_no_leak, propagation_mask
+from gnn_encoder.gnn.graph import Graph
+from gnn_encoder.gnn.masking import MaskedSchedule, Step, check_no_leak, propagation_mask
 
 
 def steps(schedule: MaskedSchedule, epoch: int) -> list[Step]:

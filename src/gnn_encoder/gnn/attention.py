@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gnn_encoder.graph.segment import segment_softmax, segment_weighted_sum
+from gnn_encoder.gnn.segment import segment_softmax, segment_weighted_sum
 
 NEGATIVE_SLOPE = 0.2  # of LeakyReLU; the value of GAT's authors, since the paper names none
 

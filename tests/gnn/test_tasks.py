@@ -14,14 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gnn_encoder.graph.features import EdgeFeatures
-from gnn_encoder.graph.neighbourhood import GraphData, Neighbourhood
-from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
-from gnn_encoder.graph.structure import Graph
-from gnn_encoder.mgt.given import Given
-from gnn_encoder.mgt.masking import MaskedSchedule
-from gnn_encoder.mgt.phases import open_graphs
-from gnn_encoder.mgt.tasks import (
+from gnn_encoder.gnn.edge_features import EdgeFeatures
+from gnn_encoder.gnn.graph import Graph, Labels
+from gnn_encoder.gnn.masking import MaskedSchedule
+from gnn_encoder.gnn.neighbourhood import Neighbourhood
+from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.gnn.tasks import (
     FACTORS,
     CorpusTask,
     GNNTask,
@@ -32,7 +30,8 @@ from gnn_encoder.mgt.tasks import (
     Supervision,
     subgraph_of,
 )
-from gnn_encoder.pipeline.params import MGT, Dev, Joint
+from gnn_encoder.gnn.train import graphs_of
+from gnn_encoder.pipeline.params import MGT
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import open_tokens
 from gnn_encoder.train.dev import DevSample, reciprocal_ranks
@@ -40,17 +39,12 @@ from gnn_encoder.train.dual_encoder import Texts
 from gnn_encoder.train.examples import Examples, TrainingBatch
 from gnn_encoder.train.loop import Task
 
-from ..graph.oracle import informed
 from ..texts import text, write_queries
 from ..train.conftest import tiny_encoder
+from .oracle import informed
 
 N, M, K, D_E = 8, 12, 3, 5
-UNLABELLED = {
-    "training": 0,
-    "unlabelled": 3,
-    "default": 2,
-    "paper": 0,
-}  # queries of the graph besides the training ones
+UNLABELLED = {"training": 0, "unlabelled": 3, "default": 2, "paper": 0}  # queries of the graph without labels
 CONFIGS: dict[str, dict[str, Any]] = {
     "default": {"labelled": True, "sums": True},
     "paper": {"edge_features": "cross_encoder", "edge_dimension": D_E, "similarity": "dot"},
@@ -61,31 +55,13 @@ STEPS = range(4)  # one pass: 4 folds of 2 queries
 class World:
     """Everything a task needs, with caches that are no encoder's: what reads the wrong kind of embedding is caught."""
 
-    def __init__(self, model: Path, texts: Texts, node_texts: Texts, examples: Examples, kind: str) -> None:
-        self.encoder, queries = tiny_encoder(model).float(), texts.query_tokens
-        self.texts, self.node_texts, self.examples = texts, node_texts, examples
+    def __init__(self, model: Path, texts: Texts, examples: Examples, kind: str) -> None:
+        self.encoder, self.texts, self.examples = tiny_encoder(model).float(), texts, examples
         n = N + UNLABELLED[kind]
         passages = (np.arange(n)[:, None] + np.array([11, 1, 9])) % M  # among them one that each query is labelled with
-        graph = Graph(passages=passages, score=np.cos(np.arange(n * K)), n_passages=M, training=N)
+        graph = Graph(passages=passages, score=np.cos(np.arange(n * K)), n_passages=M)
         d = self.encoder.dimension
         self.cached = np.sin(np.arange(M * d, dtype=np.float32) * 0.7).reshape(M, d) / 4
-        self.given = Given(
-            encoder=self.encoder,
-            examples=examples,
-            queries=queries,
-            passages=texts.passage_tokens,
-            cached=self.cached,
-            dev_queries=queries,
-            dev_pairs=pl.DataFrame(),
-            dev_own=pl.DataFrame(),
-            answered=None,
-            dev=Dev.model_construct(),
-            mgt=MGT.model_construct(joint=Joint.model_construct()),
-            seed=1,
-            frozen_layers=0,
-            batch_tokens=64,
-            chunk_size=3,
-        )
         draw, by_row = np.random.default_rng(0), np.arange(n)[:, None]
         pairs, loops, of_passages = (
             draw.normal(size=(*shape, D_E)).astype(np.float16) for shape in ((n, M), (n,), (M,))
@@ -105,16 +81,16 @@ class World:
             similarity="cosine",
         ).model_copy(update=CONFIGS.get(kind, {}))
         self.most = 2 if kind == "paper" else None
-        self.data = GraphData(
-            graph=graph,
-            judged=examples.known_pairs().filter(pl.col("passage") != 11),  # of query 2 it is known, but not labelled
-            cached=self.cached,
-            features=features if kind == "paper" else None,
+        judged = examples.known_pairs().filter(pl.col("passage") != 11)  # of query 2 it is known, but not labelled
+        self.near = Neighbourhood(
+            graph,
+            self.cached,
+            features if kind == "paper" else None,
+            Labels(judged, M),
+            sums=config.sums,
+            max_neighbours=self.most,
         )
-        self.near, self.fewer = (
-            self.data.neighbourhood(config, without=without, max_neighbours=self.most)
-            for without in (None, self.data.judged)
-        )
+        self.fewer = self.near.without(judged)
         self.gnn = QueryPassageGNN(config)
         generator = torch.Generator().manual_seed(5)
         with torch.no_grad():
@@ -130,25 +106,21 @@ class World:
         )
 
     def embeddings(self) -> tuple[Tensor, Tensor]:
-        encoder, texts = self.encoder, self.texts
-        return encoder.encode_queries(texts.queries(np.arange(N))), encoder.encode_passages(
-            texts.passages(np.arange(M))
-        )
-
-    def node_embeddings(self) -> Tensor:
-        return self.encoder.encode_queries(self.node_texts.queries(np.arange(self.data.graph.n)))
+        """Those of the graph's queries, of which the training queries are the first, and of the passages."""
+        queries, passages = self.texts.queries(np.arange(self.near.graph.n)), self.texts.passages(np.arange(M))
+        return self.encoder.encode_queries(queries), self.encoder.encode_passages(passages)
 
     def masked(self, number: int) -> list[int]:
         """Queries that must be out of the graph in a step."""
         return list(self.examples.queries[self.supervision.schedule[number].fold].tolist())
 
     def informed(self, h_q: Tensor, h_p: Tensor, masked: list[int], *, labels: bool = True) -> Tensor:
-        """h'_p of the whole corpus from nodes h_q, the masked ones cut out of the graph before anything is computed.
+        """h'_p of the whole corpus from queries h_q, the masked ones cut out of the graph before anything is computed.
 
         Args:
             labels: False drops labelled edges, and sums.
         """
-        graph, judged = self.data.graph, self.data.judged.rows()
+        graph, judged = self.near.graph, self.near.labels.pairs.rows()
         dropped = [] if labels else judged
         edges = [(q, p) for q in range(graph.n) for p in graph.passages[q].tolist()]
         read = [[p for p in row if (q, p) not in dropped] for q, row in enumerate(graph.passages.tolist())]
@@ -182,12 +154,10 @@ def world(
     monkeypatch: pytest.MonkeyPatch,
 ) -> World:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)  # all is on CPU
-    own = [text(20 + i, 2 + i) for i in range(N)]
-    others = [text(40 + i, 3 + i) for i in range(UNLABELLED[request.param])]
-    write_queries(tables / "nodes.parquet", own + others)
+    write_queries(tables / "nodes.parquet", [text(20 + i, 2 + i) for i in range(N + UNLABELLED[request.param])])
     encoder = tiny_encoder(tiny_model)
-    node_texts = Texts(encoder, open_tokens(tables / "nodes.parquet", encoder.tokenizer, tables), texts.passage_tokens)
-    return World(tiny_model, texts, node_texts, examples, request.param)
+    queries = open_tokens(tables / "nodes.parquet", encoder.tokenizer, tables, 32)
+    return World(tiny_model, Texts(encoder, queries, texts.passage_tokens), examples, request.param)
 
 
 def gradients(modules: list[nn.Module]) -> list[Tensor]:
@@ -208,7 +178,7 @@ def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
 def joint_task(world: World, near: Neighbourhood | None = None) -> JointTask:
     """Trains on `near`, by default on the world's graph, and is scored on the world's."""
     graphs = near or world.near, world.near
-    return JointTask(world.given, world.node_texts.query_tokens, world.gnn, graphs, world.supervision)
+    return JointTask(world.encoder, world.texts, world.texts.query_tokens, world.gnn, graphs, world.supervision)
 
 
 def check_steps(task: Task, modules: list[nn.Module], plain: Callable[[int], Tensor]) -> None:
@@ -224,7 +194,7 @@ def check_steps(task: Task, modules: list[nn.Module], plain: Callable[[int], Ten
 def test_joint_steps(world: World) -> None:
     def plain(labels: bool, number: int) -> Tensor:
         h_q, h_p = world.embeddings()
-        h_p = world.informed(world.node_embeddings(), h_p, world.masked(number), labels=labels)
+        h_p = world.informed(h_q, h_p, world.masked(number), labels=labels)
         return world.loss(world.supervision.batch(number)[0], h_q, h_p)
 
     for labels, near in ((True, world.near), (False, world.fewer)):
@@ -235,15 +205,15 @@ def gnn_task(
     world: World, queries: Tensor, near: Neighbourhood | None = None, kind: type[GNNTask] = GNNTask
 ) -> GNNTask:
     graphs = near or world.near, world.near
-    embeddings = queries, world.node_embeddings().detach(), queries[world.supervision.dev.queries]
+    embeddings = queries, queries[world.supervision.dev.queries]
     return kind(world.gnn, graphs, world.supervision, *embeddings, scale=world.encoder.scale)
 
 
 def test_steps_of_the_gnn_alone(world: World) -> None:
-    h_q, nodes = world.embeddings()[0].detach(), world.node_embeddings().detach()
+    h_q = world.embeddings()[0].detach()
 
     def plain(labels: bool, number: int) -> Tensor:
-        h_p = world.informed(nodes, torch.from_numpy(world.cached), world.masked(number), labels=labels)
+        h_p = world.informed(h_q, torch.from_numpy(world.cached), world.masked(number), labels=labels)
         return world.loss(world.supervision.batch(number)[0], h_q, h_p)
 
     for labels, near in ((True, world.near), (False, world.fewer)):
@@ -254,7 +224,6 @@ def weigh(world: World) -> None:
     """Give each positive of a query another weight."""
     weights = np.arange(1, 1 + len(world.examples.positives.values), dtype=np.float64)
     world.examples = replace(world.examples, weights=weights)
-    world.given = replace(world.given, examples=world.examples)
     world.supervision = replace(world.supervision, examples=world.examples)
 
 
@@ -265,9 +234,8 @@ def loss_over_the_corpus(world: World, number: int, h_q: Tensor, scale: Scale) -
     """
     lists, weights, loss = world.examples.positives, world.examples.weights, torch.tensor(0.0)
     assert weights is not None
-    nodes, h_p = world.node_embeddings().detach(), torch.from_numpy(world.cached)
-    h_p = world.informed(nodes, h_p, world.masked(number))
-    pool, often = world.supervision.pool(number, world.data.graph), torch.zeros(M)
+    h_p = world.informed(h_q.detach(), torch.from_numpy(world.cached), world.masked(number))
+    pool, often = world.supervision.scored(number, world.near.graph), torch.zeros(M)
     often[pool.passages] = torch.from_numpy(pool.stands_for).exp()
     items = world.supervision.schedule[number].items.tolist()
     for item in items:
@@ -281,8 +249,8 @@ def loss_over_the_corpus(world: World, number: int, h_q: Tensor, scale: Scale) -
 
 def draw_pools(patch: pytest.MonkeyPatch, whole: int = 6) -> None:
     """As of a corpus of more than `whole` passages."""
-    patch.setattr("gnn_encoder.mgt.tasks.WHOLE", whole)
-    patch.setattr("gnn_encoder.mgt.tasks.SAMPLE", M)
+    patch.setattr("gnn_encoder.gnn.tasks.WHOLE", whole)
+    patch.setattr("gnn_encoder.gnn.tasks.SAMPLE", M)
 
 
 @pytest.mark.parametrize("whole", [6, M])
@@ -298,9 +266,9 @@ def test_steps_of_the_gnn_alone_over_the_corpus(world: World, monkeypatch: pytes
 def test_the_pool_of_a_step(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is relevant, or what a query that is a node retrieves, stands for itself; all passages are stood for."""
     draw_pools(monkeypatch)
-    passages, lists = world.data.graph.passages, world.examples.positives
+    passages, lists = world.near.graph.passages, world.examples.positives
     for number in STEPS:
-        pool, certain = world.supervision.pool(number, world.data.graph), set[int]()
+        pool, certain = world.supervision.scored(number, world.near.graph), set[int]()
         for item in world.supervision.schedule[number].items:  # the queries are the examples, in order
             certain |= set(lists.values[lists.offsets[item] : lists.offsets[item + 1]].tolist())
             certain |= set(passages[item].tolist())
@@ -311,8 +279,8 @@ def test_the_pool_of_a_step(world: World, monkeypatch: pytest.MonkeyPatch) -> No
 
 def query_task(world: World) -> QueryTask:
     graphs, h_q = (world.near, world.near), world.embeddings()[0].detach()
-    embeddings = h_q, world.node_embeddings().detach(), h_q[world.supervision.dev.queries]
-    return QueryTask(world.given, world.gnn, graphs, world.supervision, *embeddings)
+    asked = world.encoder, world.texts, world.texts.query_tokens
+    return QueryTask(*asked, world.gnn, graphs, world.supervision, h_q, h_q[world.supervision.dev.queries])
 
 
 def test_steps_of_the_query_encoder_over_the_corpus(world: World) -> None:
@@ -328,14 +296,14 @@ def test_steps_of_the_query_encoder_over_the_corpus(world: World) -> None:
 
 
 def test_dev_score_of_the_query_encoder_is_of_the_graph_as_it_was(world: World) -> None:
-    task, before, nodes = query_task(world), world.embeddings()[0].detach(), world.node_embeddings().detach()
+    task, before = query_task(world), world.embeddings()[0].detach()
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for parameter in world.encoder.query.parameters():
             parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
         h_q, h_p = world.embeddings()[0], torch.from_numpy(world.cached)
-        expected = world.dev_score(h_q, world.informed(nodes, h_p, []))
-        assert world.dev_score(before, world.informed(nodes, h_p, [])) != expected
+        expected = world.dev_score(h_q, world.informed(before, h_p, []))
+        assert world.dev_score(before, world.informed(before, h_p, [])) != expected
     step = task.step(0)
     assert task.evaluate() == pytest.approx(expected)
     assert task.step(0) == step  # it trains on the same embeddings as before
@@ -354,9 +322,13 @@ def test_the_scores_factor_starts_where_the_loss_is_least(world: World) -> None:
     assert task.scale.log.grad is not None and task.scale.log.grad.abs() > 0
 
 
+def control(world: World) -> NoGNNTask:
+    return NoGNNTask(world.encoder, world.texts, world.texts.query_tokens, world.supervision)
+
+
 @pytest.mark.parametrize("world", ["training"], indirect=True)
 def test_steps_of_the_control(world: World) -> None:
-    task = NoGNNTask(world.given, world.supervision)
+    task = control(world)
     check_steps(
         task, [world.encoder], lambda number: world.loss(world.supervision.batch(number)[0], *world.embeddings())
     )
@@ -367,14 +339,13 @@ def test_dev_scores(world: World) -> None:
     nobody: list[int] = []
     with torch.no_grad():
         h_q, h_p = world.embeddings()
-        nodes = world.node_embeddings()
         cached = torch.from_numpy(world.cached)
-        joint = world.dev_score(h_q, world.informed(nodes, h_p, nobody))
-        alone = world.dev_score(h_q, world.informed(nodes, cached, nobody))
+        joint = world.dev_score(h_q, world.informed(h_q, h_p, nobody))
+        alone = world.dev_score(h_q, world.informed(h_q, cached, nobody))
         plain = world.dev_score(h_q, h_p)
     assert joint_task(world).evaluate() == pytest.approx(joint)
     assert gnn_task(world, h_q).evaluate() == pytest.approx(alone)
-    assert NoGNNTask(world.given, world.supervision).evaluate() == pytest.approx(plain)
+    assert control(world).evaluate() == pytest.approx(plain)
     assert len({joint, alone, plain}) > 1
 
 
@@ -388,10 +359,9 @@ def test_another_graph_may_train_than_is_deployed(world: World) -> None:
 @pytest.mark.parametrize("world", ["default"], indirect=True)
 @pytest.mark.parametrize("masking", ["mgt", "drop_labelled"])
 def test_the_graph_that_trains_and_the_one_that_is_deployed(world: World, masking: str) -> None:
-    mgt = MGT.model_construct(masking=masking, max_neighbours=None)
-    graphs = open_graphs(world.data, world.gnn.config, world.examples, mgt)
-    edges = {(q, p) for q, row in enumerate(world.data.graph.passages.tolist()) for p in row}
-    trains = edges if masking == "mgt" else edges - {*world.data.judged.rows(), (2, 11)}
+    graphs = graphs_of(world.near, world.examples, MGT.model_construct(masking=masking))
+    edges = {(q, p) for q, row in enumerate(world.near.graph.passages.tolist()) for p in row}
+    trains = edges if masking == "mgt" else edges - {*world.near.labels.pairs.rows(), (2, 11)}
     assert (trains == edges) == (masking == "mgt")
     for near, expected in zip(graphs, (trains, edges), strict=True):
         around = near.around(np.arange(M))
@@ -413,7 +383,7 @@ def test_every_query_trains_once_a_pass_and_never_informs_its_batch(world: World
 
 
 def test_a_planted_leak_is_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gnn_encoder.mgt.tasks.propagation_mask", lambda n, fold: np.ones(n, dtype=bool))
+    monkeypatch.setattr("gnn_encoder.gnn.tasks.propagation_mask", lambda n, fold: np.ones(n, dtype=bool))
     with pytest.raises(RuntimeError, match="masked queries can be reached"):
         for number in STEPS:
             joint_task(world).step(number)

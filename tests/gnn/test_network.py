@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
 
 from .oracle import assert_same, informed, random
 

@@ -1,6 +1,7 @@
 """The part of the query-passage graph that informs some passages, with its features, as input of the two GAT layers."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,17 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.base.judgements import pair_keys
-from gnn_encoder.base.matrix import Rows, gather
-from gnn_encoder.graph.features import EdgeFeatures
-from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
-from gnn_encoder.graph.segment import segment_weighted_sum
-from gnn_encoder.graph.structure import Graph, Labels
+from gnn_encoder.base.matrix import Rows, gather, open_matrix
+from gnn_encoder.gnn.edge_features import EdgeFeatures, open_features
+from gnn_encoder.gnn.graph import Bools, Graph, Labels, open_graph, open_labels
+from gnn_encoder.gnn.network import QueryPassageGNN
+from gnn_encoder.gnn.segment import segment_weighted_sum
+from gnn_encoder.pipeline import project
 from gnn_encoder.text.device import device
 
 QUERIES_AT_A_TIME = 2_048  # queries per part of layer 1 at inference, to bound its memory
-
-
 NOBODY: Rows = np.empty(0, dtype=np.int64)
 
 
@@ -32,67 +31,23 @@ class Subgraph:
     edges: Rows  # (E,) rows of the edges table; -1 for an edge to such a passage
     edge_query: Rows  # (E,) each edge's place in `queries`
     edge_passage: Rows  # (E,) each edge's place in `passages`, ascending
-    label_query: Rows = field(
-        default_factory=NOBODY.copy
-    )  # (L,) place in `queries` of each query that is labelled with one of the passages
-    label_passage: Rows = field(default_factory=NOBODY.copy)  # (L,) place in `passages` of that passage, ascending
+    # (L,) places of each label that is summed up: its query's in `queries`, and its passage's in `passages`, ascending
+    label_query: Rows = field(default_factory=NOBODY.copy)
+    label_passage: Rows = field(default_factory=NOBODY.copy)
     # M_ce's features of the edges and of the passages' self-loops; None: those of the graph. (E, d_e), (b, d_e)
     features: tuple[NDArray[Any], NDArray[Any]] | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class GraphData:
-    """The graph that was built, and what the layers read with it.
-
-    Attributes:
-        judged: relevant pairs of the training queries, columns query, passage.
-        cached: M_de's passage embeddings, which Eq. 6 always reads. *Shape:* (m, d).
-        features: the cross-encoder's edge features; None if the network reads none of them.
-    """
-
-    graph: Graph
-    judged: pl.DataFrame
-    cached: NDArray[Any]
-    features: EdgeFeatures | None
-
-    def neighbourhood(
-        self, config: GNNConfig, *, without: pl.DataFrame | None = None, max_neighbours: int | None = None
-    ) -> "Neighbourhood":
-        """The graph as a network reads it. Its configuration says whether labels have types, or are summed up.
-
-        Args:
-            without: edges that are dropped, columns query, passage; with them the sums. None: all stay.
-            max_neighbours: as in `Neighbourhood`.
-        """
-        return Neighbourhood(
-            self.graph,
-            self.cached,
-            self.features,
-            keep_edge=None if without is None else ~self._edges_of(without),
-            max_neighbours=max_neighbours,
-            labelled=self._edges_of(self.judged) if config.labelled else None,
-            labels=Labels(self.judged, self.graph.m) if config.sums and without is None else None,
-            device=device(),
-        )
-
-    def _edges_of(self, pairs: pl.DataFrame) -> NDArray[np.bool_]:
-        """Which edges are such pairs of a query and a passage. *Shape:* (edges,)."""
-        return self.graph.labelled_edges(pair_keys(pairs, self.graph.m))
-
-
 class Neighbourhood:
-    """The graph with M_de's cached passage embeddings and the edge features; it gives the GAT layers what they read.
+    """A graph with all that the two GAT layers read: labels, M_de's passage embeddings, M_ce's edge features.
 
     Args:
         cached: M_de's passage embeddings, which Eq. 6 always reads. *Shape:* (m, d).
-        features: the cross-encoder's edge features; None if the network reads none of them.
-        keep_edge: False for edges that both layers leave out; None: they leave out none. *Shape:* (n * k,).
+        features: None if the network reads none of them.
+        labels: the queries that are labelled with each passage, whether it is among their k or not.
+        sums: whether the network sums these up.
         max_neighbours: in layer 2, the most queries per passage, those of the highest scores first; None: all.
-        labelled: True for edges of queries that are labelled with the passage; None: the network does not tell them
-            from others. *Shape:* (n * k,).
-        labels: the queries that are labelled with each passage, whether it is among their k or not; None: the network
-            does not sum them up.
-        device: where tensors are put.
+        without: edges that both layers leave out, and with them the sums, columns query, passage; None: none.
     """
 
     def __init__(
@@ -100,25 +55,34 @@ class Neighbourhood:
         graph: Graph,
         cached: NDArray[Any],
         features: EdgeFeatures | None,
+        labels: Labels,
         *,
-        keep_edge: NDArray[np.bool_] | None = None,
+        sums: bool,
         max_neighbours: int | None = None,
-        labelled: NDArray[np.bool_] | None = None,
-        labels: Labels | None = None,
-        device: torch.device,
+        without: pl.DataFrame | None = None,
     ) -> None:
-        self.graph, self.cached, self.features, self.device = graph, cached, features, device
-        self.labelled, self.max_neighbours = labelled, max_neighbours
-        self._keep_edge, self.labels = keep_edge, labels
+        self.graph, self.cached, self.features, self.labels = graph, cached, features, labels
+        self.sums, self.max_neighbours, self.device = sums and without is None, max_neighbours, device()
+        self._keep_edge = None if without is None else ~graph.edges_of(without)
 
-    def around(self, passages: Rows, propagation: NDArray[np.bool_] | None = None) -> Subgraph:
+    def without(self, pairs: pl.DataFrame) -> "Neighbourhood":
+        """The same, but some edges are left out."""
+        read = self.graph, self.cached, self.features, self.labels
+        return Neighbourhood(*read, sums=self.sums, max_neighbours=self.max_neighbours, without=pairs)
+
+    @cached_property
+    def labelled(self) -> Bools:
+        """Which edges join a query and a passage that it is labelled with. *Shape:* (n * k,)."""
+        return self.graph.edges_of(self.labels.pairs)
+
+    def around(self, passages: Rows, propagation: Bools | None = None) -> Subgraph:
         """The subgraph of `passages`: their queries and edges.
 
         Args:
             propagation: True for queries that are in the graph, False for masked ones; None: all are. *Shape:* (n,).
         """
         edges, target = self.graph.passage_edges(passages, propagation, self._keep_edge, self.max_neighbours)
-        asking, asked = (NOBODY, NOBODY) if self.labels is None else self.labels.of_passages(passages, propagation)
+        asking, asked = self.labels.of_passages(passages, propagation) if self.sums else (NOBODY, NOBODY)
         queries, place = np.unique(np.concatenate([edges // self.graph.k, asking]), return_inverse=True)
         return Subgraph(passages, queries, edges, place[: len(edges)], target, place[len(edges) :], asked)
 
@@ -154,7 +118,7 @@ class Neighbourhood:
         self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q_prime: Tensor, h_q: Tensor
     ) -> Tensor:
         """h'_p (Eq. 8-10) from the subgraph's queries. *Shape:* (b, d), (u, d), (u, d) -> (b, d)."""
-        edges, labelled, sums = self._edges(subgraph), self._types(subgraph), None
+        edges, labelled, sums = self._edges(subgraph), self._types(gnn, subgraph), None
         if gnn.config.sums:
             query, passage = (
                 torch.from_numpy(rows).to(self.device) for rows in (subgraph.label_query, subgraph.label_passage)
@@ -174,7 +138,7 @@ class Neighbourhood:
 
         *Shape:* (b, d), (u, d), (u, d) -> (E + b, heads), (b,).
         """
-        return gnn.explain(h_p, h_q_prime, *self._edges(subgraph), h_q=h_q, labelled=self._types(subgraph))
+        return gnn.explain(h_p, h_q_prime, *self._edges(subgraph), h_q=h_q, labelled=self._types(gnn, subgraph))
 
     def release(self) -> None:
         """Give back the memory of edge features that were read; training, which returns to them, keeps it."""
@@ -193,9 +157,9 @@ class Neighbourhood:
             None if found is None else self._tensor(found[1]),
         )
 
-    def _types(self, subgraph: Subgraph) -> Tensor | None:
+    def _types(self, gnn: QueryPassageGNN, subgraph: Subgraph) -> Tensor | None:
         """1 for labelled edges, else 0, as for edges that the graph was built without. *Shape:* (E,)."""
-        if self.labelled is None:
+        if not gnn.config.labelled:
             return None
         return self._tensor(self.labelled[subgraph.edges] & (subgraph.edges >= 0))
 
@@ -210,3 +174,11 @@ def summed(h_q: Tensor, query: Tensor, passage: Tensor, n: int) -> tuple[Tensor,
     """
     total = segment_weighted_sum(h_q.new_ones(len(query), 1), h_q.unsqueeze(1), query, passage, n).squeeze(1)
     return total, torch.bincount(passage, minlength=n)
+
+
+def open_neighbourhood(system: str, *, edge_features: str, sums: bool, max_neighbours: int | None) -> Neighbourhood:
+    """The graph of a system with what a network reads that has these `edge_features` and `sums`."""
+    graph, labels = open_graph(system), open_labels()
+    features = open_features(system, graph) if edge_features == "cross_encoder" else None
+    cached = open_matrix(project.embeddings(project.base(system)))
+    return Neighbourhood(graph, cached, features, Labels(labels, graph.m), sums=sums, max_neighbours=max_neighbours)

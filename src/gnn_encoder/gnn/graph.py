@@ -1,27 +1,35 @@
-"""The query-passage graph in memory (section 3.2): the passages of each query, and the queries of each passage."""
+"""The query-passage graph (section 3.2): the passages of each query, the queries of each passage, and labels."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.judgements import contains
-from gnn_encoder.base.matrix import Rows, spans
+from gnn_encoder.base.judgements import contains, pair_keys, relevant_pairs
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, gather, spans
+from gnn_encoder.base.tables import QUERIES, count_rows, open_table, read_candidates, write_table
+from gnn_encoder.pipeline import project
 
+NODES, EDGES = "queries.parquet", "edges.parquet"  # in the folder of a graph
+PAIRS_AT_A_TIME = 8_192
 Bools = NDArray[np.bool_]
 
 
 class Graph:
     """Edges between n queries and m passages, k per query. Edge e joins query e // k and its passage of rank e % k.
 
+    The first queries are the training queries. The others have no labels: they inform the passages that they retrieve,
+    and no training step asks them.
+
     Args:
         passages: *Shape:* (n, k), each one below `n_passages`.
         score: *Shape:* (n * k,) or (n, k).
         n_passages: m.
-        training: how many of the queries, the first ones, are the training queries; None: all. The others have no
-            labels: they inform the passages that they retrieve, and no training step asks them.
 
     Attributes:
         passages: each query's passages; with `build_graph.labelled` its labelled ones, best first, then the others.
@@ -32,13 +40,11 @@ class Graph:
             number. *Shape:* (n * k,) int32, or int64 if there are 2^31 edges or more.
     """
 
-    def __init__(
-        self, *, passages: Rows, score: NDArray[np.floating[Any]], n_passages: int, training: int | None = None
-    ) -> None:
+    def __init__(self, *, passages: Rows, score: NDArray[np.floating[Any]], n_passages: int) -> None:
         self.passages = np.ascontiguousarray(passages, dtype=np.int32)
         self.score = np.ascontiguousarray(score, dtype=np.float32).reshape(-1)
         self.n, self.k = self.passages.shape
-        self.m, self.training = n_passages, self.n if training is None else training
+        self.m = n_passages
         flat = self.passages.reshape(-1)
         if len(self.score) != len(flat):
             raise ValueError(f"score has {len(self.score)} numbers: must have one for each of the {len(flat)} edges")
@@ -51,16 +57,13 @@ class Graph:
         self.edges = order.astype(np.int32 if len(order) < 2**31 else np.int64)
 
     @classmethod
-    def from_edges(
-        cls, columns: dict[str, NDArray[Any]], n_queries: int, n_passages: int, training: int | None = None
-    ) -> Self:
+    def from_edges(cls, columns: dict[str, NDArray[Any]], n_queries: int, n_passages: int) -> Self:
         """Make the graph of an edges table.
 
         Args:
             columns: `query`, `passage`, `rank`, `score`, sorted by query, then rank.
             n_queries: n.
             n_passages: m.
-            training: as in the constructor.
         """
         query, passage, rank, score = (columns[name] for name in ("query", "passage", "rank", "score"))
         k = len(query) // n_queries if n_queries else 0
@@ -84,7 +87,7 @@ class Graph:
         # Among a query's passages, sorted, equal ones stand side by side.
         twins = np.diff(np.sort(passage.reshape(n_queries, k), axis=1), axis=1) == 0
         _check(~np.any(twins, axis=1).repeat(k), "query", query, "has a passage twice")
-        return cls(passages=passage.reshape(n_queries, k), score=score, n_passages=n_passages, training=training)
+        return cls(passages=passage.reshape(n_queries, k), score=score, n_passages=n_passages)
 
     def passage_edges(
         self,
@@ -121,15 +124,10 @@ class Graph:
             rows, target = rows[place < max_neighbours], target[place < max_neighbours]
         return rows, target
 
-    def labelled_edges(self, known_keys: Rows) -> Bools:
-        """Which edges join a query and a passage that is judged relevant for it.
-
-        Args:
-            known_keys: query * m + passage of every relevant pair, ascending.
-
-        *Shape:* (n * k,).
-        """
-        return contains(known_keys, (np.arange(self.n, dtype=np.int64)[:, None] * self.m + self.passages).reshape(-1))
+    def edges_of(self, pairs: pl.DataFrame) -> Bools:
+        """Which edges join a query and a passage of some pairs, columns query, passage. *Shape:* (n * k,)."""
+        keys = pair_keys(pairs, self.m)
+        return contains(keys, (np.arange(self.n, dtype=np.int64)[:, None] * self.m + self.passages).reshape(-1))
 
 
 class Labels:
@@ -160,6 +158,88 @@ class Labels:
             kept = keep_query[queries]
             queries, place = queries[kept], place[kept]
         return queries, place
+
+
+def write_nodes(folder: Path, *, training: Path, unlabelled: Path, rows: Rows) -> None:
+    """Write the nodes' texts: the training queries in their table's order, then some rows of those without labels.
+
+    Args:
+        rows: ascending.
+    """
+
+    def queries() -> Iterator[pa.RecordBatch]:
+        yield from open_table(training, QUERIES).iter_batches()
+        first = 0
+        for batch in open_table(unlabelled, QUERIES).iter_batches():
+            within = rows[np.searchsorted(rows, first) : np.searchsorted(rows, first + len(batch))] - first
+            yield batch.take(pa.array(within))
+            first += len(batch)
+
+    write_table(folder / NODES, QUERIES, queries())
+
+
+def draw(count: int, size: int | None, seed: int) -> Rows:
+    """`size` of `count` rows at random, ascending; all rows if `size` is None or at least `count`."""
+    if size is None or size >= count:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(seed).choice(count, size=size, replace=False))
+
+
+def labelled_first(
+    passages: Rows, scores: Scores, pairs: pl.DataFrame, queries: Matrix, matrix: NDArray[Any]
+) -> tuple[Rows, Scores]:
+    """Each query's k passages, of which those that it is labelled with come first, and then the best others.
+
+    Both parts are sorted by M_de's score. A query with more than k labelled passages keeps the k best of them.
+
+    Args:
+        passages: the k best passages of each query. *Shape:* (n, k).
+        scores: their scores. *Shape:* (n, k).
+        pairs: labelled pairs, columns query, passage.
+        queries: the queries' embeddings. *Shape:* (n, d).
+        matrix: M_de's passage embeddings. *Shape:* (m, d).
+
+    Returns:
+        Passages and scores. *Shape:* both (n, k).
+    """
+    n, k = passages.shape
+    ends = {"query": pl.Int32, "passage": pl.Int32}
+    pairs = pairs.select(pl.col(name).cast(kind) for name, kind in ends.items())
+    labelled = pairs.with_columns(score=pl.Series(_scores(pairs, queries, matrix), dtype=pl.Float32), labelled=True)
+    found = pl.DataFrame(
+        {"query": np.repeat(np.arange(n), k), "passage": passages.reshape(-1), "score": scores.reshape(-1)},
+        schema={**ends, "score": pl.Float32},
+    ).join(pairs, on=list(ends), how="anti")
+    every = pl.concat([labelled, found.with_columns(labelled=False)])
+    every = every.sort("query", "labelled", "score", "passage", descending=[False, True, True, False])
+    kept = every.filter(pl.int_range(pl.len()).over("query") < k)
+    return kept["passage"].to_numpy().reshape(n, k), kept["score"].to_numpy().reshape(n, k)
+
+
+def _scores(pairs: pl.DataFrame, queries: Matrix, matrix: NDArray[Any]) -> Scores:
+    rows = pairs["query"].to_numpy(), pairs["passage"].to_numpy()
+    found = np.empty(len(pairs), dtype=np.float32)
+    for first in range(0, len(pairs), PAIRS_AT_A_TIME):
+        part = slice(first, first + PAIRS_AT_A_TIME)
+        embedded = gather(matrix, rows[1][part]).astype(np.float32)
+        found[part] = np.einsum("ij,ij->i", queries[rows[0][part]], embedded)
+    return found
+
+
+def queries_of(system: str) -> Path:
+    """Table of the queries that are nodes of a system's graph."""
+    return project.graph(system) / NODES
+
+
+def open_graph(system: str) -> Graph:
+    """The graph of a system, as the stage build_graph wrote it."""
+    edges = read_candidates(project.graph(system) / EDGES)
+    return Graph.from_edges(edges, count_rows(queries_of(system)), count_rows(project.PASSAGES))
+
+
+def open_labels() -> pl.DataFrame:
+    """The relevant pairs of the training queries, columns query, passage."""
+    return relevant_pairs(*project.tables("train"))
 
 
 def _check(holds: Bools, column: str, values: NDArray[Any], rule: str) -> None:

@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gnn_encoder.graph.attention import GraphAttention
-from gnn_encoder.graph.network import QueryPassageGNN
+from gnn_encoder.gnn.attention import GraphAttention
+from gnn_encoder.gnn.network import QueryPassageGNN
 
 Pair = tuple[int, int]  # a query and a passage
 

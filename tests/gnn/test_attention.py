@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gnn_encoder.graph.attention import GraphAttention
+from gnn_encoder.gnn.attention import GraphAttention
 
 from .oracle import assert_same, gat, random
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gnn_encoder.controls.closed_form import ClosedForm, Form
-from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
-from gnn_encoder.mgt.start import IDENTITY, SHUT, STARTS, Start, choose_start
+from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.gnn.start import IDENTITY, SHUT, STARTS, Start, choose_start
 
 
 def network(layers: int = 2, *, sums: bool = False) -> QueryPassageGNN:

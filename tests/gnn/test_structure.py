@@ -3,11 +3,12 @@
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from numpy.typing import NDArray
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.graph.structure import Graph
+from gnn_encoder.gnn.graph import Graph
 
 Columns = dict[str, NDArray[Any]]
 
@@ -90,19 +91,21 @@ def test_edges_equal_a_loop(cap: int | None) -> None:
     assert len(expected) > 20
 
 
-def test_labelled_edges() -> None:
-    graph = small()
-    known = np.array(sorted([0 * 5 + 2, 1 * 5 + 4, 2 * 5 + 3]), dtype=np.int64)  # (1, 4) is no edge
-    assert graph.labelled_edges(known).tolist() == [False, True, False, False, True, False]
-    assert not graph.labelled_edges(np.array([], dtype=np.int64)).any()
+def pairs_of(*rows: tuple[int, int]) -> pl.DataFrame:
+    return pl.DataFrame(list(rows), schema={"query": pl.Int32, "passage": pl.Int32}, orient="row")
 
 
-def test_labels_beyond_32_bits() -> None:
+def test_edges_of_pairs() -> None:
+    found = small().edges_of(pairs_of((2, 3), (0, 2), (1, 4)))  # the last is no edge
+    assert found.tolist() == [False, True, False, False, True, False]
+    assert not small().edges_of(pairs_of()).any()
+
+
+def test_pairs_beyond_32_bits() -> None:
     """Query * m + passage does not fit 32 bits on MS MARCO."""
-    m = 2**31 - 1
     graph = Graph.__new__(Graph)
-    graph.passages, graph.n, graph.k, graph.m = np.array([[5], [7], [9]], dtype=np.int32), 3, 1, m
-    assert graph.labelled_edges(np.array([2 * m + 9], dtype=np.int64)).tolist() == [False, False, True]
+    graph.passages, graph.n, graph.k, graph.m = np.array([[5], [7], [9]], dtype=np.int32), 3, 1, 2**31 - 1
+    assert graph.edges_of(pairs_of((2, 9))).tolist() == [False, False, True]
 
 
 def spoil(column: str, row: int, value: float) -> Columns:

@@ -7,23 +7,25 @@ import polars as pl
 import pytest
 import torch
 
-from gnn_encoder.graph.neighbourhood import NOBODY, GraphData, Neighbourhood
-from gnn_encoder.graph.network import GNNConfig, QueryPassageGNN
-from gnn_encoder.graph.structure import Graph
+from gnn_encoder.gnn.graph import Graph, Labels
+from gnn_encoder.gnn.neighbourhood import NOBODY, Neighbourhood
+from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
 
 # Queries 0 and 1 are training queries, 2 and 3 have no labels.
 EDGES = [(0, 0), (0, 1), (1, 1), (1, 2), (2, 0), (2, 2), (3, 2), (3, 0)]
 PAIRS = {"query": pl.Int32, "passage": pl.Int32}
-DATA = GraphData(
-    graph=Graph(passages=np.array(EDGES)[:, 1].reshape(4, 2), score=np.full(8, 0.5), n_passages=3, training=2),
-    judged=pl.DataFrame({"query": [0, 1], "passage": [1, 1]}, schema=PAIRS),
-    cached=np.eye(3, 4, dtype=np.float16),
-    features=None,
-)
+GRAPH = Graph(passages=np.array(EDGES)[:, 1].reshape(4, 2), score=np.full(8, 0.5), n_passages=3)
+JUDGED = pl.DataFrame({"query": [0, 1], "passage": [1, 1]}, schema=PAIRS)
+
+
+def neighbourhood(judged: pl.DataFrame = JUDGED, *, sums: bool = False) -> Neighbourhood:
+    return Neighbourhood(GRAPH, np.eye(3, 4, dtype=np.float16), None, Labels(judged, 3), sums=sums)
+
+
 NO_LABELS = {"label_query": NOBODY, "label_passage": NOBODY}
 
 
-def config(*, labelled: bool = True, sums: bool = False) -> GNNConfig:
+def config(*, sums: bool = False) -> GNNConfig:
     return GNNConfig(
         dimension=4,
         edge_dimension=None,
@@ -31,7 +33,7 @@ def config(*, labelled: bool = True, sums: bool = False) -> GNNConfig:
         heads=2,
         gate="learned",
         edge_features="none",
-        labelled=labelled,
+        labelled=True,
         sums=sums,
         similarity="dot",
     )
@@ -42,24 +44,22 @@ def edges_into(near: Neighbourhood) -> list[tuple[int, int]]:
 
 
 def test_edges_of_labelled_queries_have_a_type() -> None:
-    near = DATA.neighbourhood(config())
-    assert near.labelled is not None
+    near = neighbourhood()
     assert [edge for edge, labelled in zip(EDGES, near.labelled, strict=True) if labelled] == [(0, 1), (1, 1)]
     assert edges_into(near) == sorted(EDGES)
-    assert DATA.neighbourhood(config(labelled=False)).labelled is None
 
 
 def test_some_pairs_are_left_out() -> None:
     pairs = pl.DataFrame({"query": [1, 2, 3], "passage": [2, 0, 1]}, schema=PAIRS)  # the last is no edge
-    near = DATA.neighbourhood(config(sums=True), without=pairs)
+    near = neighbourhood(sums=True).without(pairs)
     assert edges_into(near) == sorted(set(EDGES) - {(1, 2), (2, 0)})
     assert len(near.around(np.arange(3)).label_query) == 0, "no sums of labels that training must not see"
 
 
 def test_all_labels_are_summed_up_but_those_of_masked_queries() -> None:
     """Also those that are no edge of the graph."""
-    data = replace(DATA, judged=pl.DataFrame({"query": [0, 0, 1], "passage": [1, 2, 2]}, schema=PAIRS))
-    near, gnn = data.neighbourhood(config(sums=True)), QueryPassageGNN(config(sums=True))
+    judged = pl.DataFrame({"query": [0, 0, 1], "passage": [1, 2, 2]}, schema=PAIRS)
+    near, gnn = neighbourhood(judged, sums=True), QueryPassageGNN(config(sums=True))
     with torch.no_grad():
         gnn.W_l.copy_(torch.eye(4))
     passages, h_q = np.arange(3), torch.from_numpy(np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32))
@@ -79,8 +79,8 @@ def test_all_labels_are_summed_up_but_those_of_masked_queries() -> None:
 
 
 def test_queries_are_informed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gnn_encoder.graph.neighbourhood.QUERIES_AT_A_TIME", 3)
-    near, gnn, queries = DATA.neighbourhood(config()), QueryPassageGNN(config()), np.array([3, 1, 0, 2])
+    monkeypatch.setattr("gnn_encoder.gnn.neighbourhood.QUERIES_AT_A_TIME", 3)
+    near, gnn, queries = neighbourhood(), QueryPassageGNN(config()), np.array([3, 1, 0, 2])
     whole = near.interactive_queries(gnn, queries, torch.eye(4))  # where gradients are kept, there is one part
     with torch.no_grad():
         torch.testing.assert_close(near.interactive_queries(gnn, queries, torch.eye(4)), whole)

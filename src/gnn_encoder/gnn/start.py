@@ -18,8 +18,8 @@ from torch import Tensor
 
 from gnn_encoder.controls.choose import shown
 from gnn_encoder.controls.closed_form import DEPTH, ClosedForm, Form, LabelledPassages, Unmoved, best_form
-from gnn_encoder.graph.neighbourhood import Neighbourhood
-from gnn_encoder.graph.network import GATE_BIAS, QueryPassageGNN
+from gnn_encoder.gnn.neighbourhood import Neighbourhood
+from gnn_encoder.gnn.network import GATE_BIAS, QueryPassageGNN
 from gnn_encoder.train.dev import DevSample
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ def closed_form(
         queries: E_Q of the nodes. *Shape:* (n, d).
         dev_queries: E_Q of the dev sample. *Shape:* (q, d).
     """
-    if near.labels is None:
+    if not near.sums:
         return None
     labelled = LabelledPassages.of(near.cached, near.labels.pairs, queries.numpy())
     unmoved = Unmoved(near.cached, labelled, dev_queries.cpu().numpy(), DEPTH)
@@ -94,7 +94,7 @@ def closed_form(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tried:
+class ChosenStart:
     """The start that was chosen, and the best one, which chance may have made the best: its dev score and weights."""
 
     chosen: Start
@@ -112,7 +112,7 @@ class Tried:
 
 def choose_start(
     gnn: QueryPassageGNN, reciprocal_ranks: Callable[[], NDArray[np.float64]], closed: ClosedForm | None = None
-) -> Tried:
+) -> ChosenStart:
     """Give a new network the start with the best dev score, if that is clearly better than the identity.
 
     Clearly: by more than two standard errors of the paired difference over the dev sample.
@@ -137,4 +137,4 @@ def choose_start(
     chosen.apply(gnn)
     scores = (found[start].mean() for start in (chosen, IDENTITY))
     log.info("GNN alone: starts from %s, dev RR@10 %.4f; the identity has %.4f", chosen, *scores)
-    return Tried(chosen=chosen, best=best, value=float(found[best].mean()), weights=weights)
+    return ChosenStart(chosen=chosen, best=best, value=float(found[best].mean()), weights=weights)

@@ -21,7 +21,7 @@ SAMPLE = 16_384  # random passages of a larger one
 
 
 @dataclass(frozen=True)
-class Pool:
+class CorpusSample:
     """The passages that a step scores. *Shape:* (c,) both; passages ascend.
 
     `stands_for` has the logarithm of how many passages of the corpus each stands for: 0 where it is itself alone.
@@ -31,7 +31,9 @@ class Pool:
     stands_for: NDArray[np.float32]
 
     @classmethod
-    def draw(cls, n_passages: int, certain: Rows, whole: int, size: int, generator: np.random.Generator) -> "Pool":
+    def draw(
+        cls, n_passages: int, certain: Rows, whole: int, size: int, generator: np.random.Generator
+    ) -> "CorpusSample":
         """A corpus of at most `whole` passages, or of a larger one `certain` and about `size` random ones."""
         if n_passages <= whole:
             return cls(np.arange(n_passages), np.zeros(n_passages, dtype=np.float32))
@@ -56,7 +58,14 @@ class Pool:
 
 
 def corpus_loss(
-    queries: Tensor, passages: Tensor, pool: Pool, items: Rows, examples: Examples, scale: Tensor | float, *, of: int
+    queries: Tensor,
+    passages: Tensor,
+    sample: CorpusSample,
+    items: Rows,
+    examples: Examples,
+    scale: Tensor | float,
+    *,
+    of: int,
 ) -> Tensor:
     """The part of the mean loss over a batch of `of` items that some of them, this rank's, have.
 
@@ -64,14 +73,14 @@ def corpus_loss(
 
     Args:
         queries: of the items. *Shape:* (b, d).
-        passages: of the pool, which holds all positives of the items. *Shape:* (c, d).
+        passages: of the sample, which holds all positives of the items. *Shape:* (c, d).
         items: which examples these are. *Shape:* (b,).
     """
-    logits = scale * queries @ passages.T + torch.from_numpy(pool.stands_for).to(passages.device)
-    spared = tuple(torch.from_numpy(at).to(passages.device) for at in pool.spared(items, examples))
+    logits = scale * queries @ passages.T + torch.from_numpy(sample.stands_for).to(passages.device)
+    spared = tuple(torch.from_numpy(at).to(passages.device) for at in sample.spared(items, examples))
     logits = logits.index_put(spared, logits.new_tensor(-torch.inf)) if len(spared[0]) else logits
     query, passage, weight = positives_of(examples, items)
-    column = torch.from_numpy(np.searchsorted(pool.passages, passage)).to(passages.device)
+    column = torch.from_numpy(np.searchsorted(sample.passages, passage)).to(passages.device)
     row, share = torch.from_numpy(query).to(passages.device), torch.from_numpy(weight).to(passages.device)
     found = (logits.log_softmax(dim=1)[row, column] * share).sum()
     return -found / of

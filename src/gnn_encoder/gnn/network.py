@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import publish, write_json
-from gnn_encoder.graph.attention import GraphAttention
+from gnn_encoder.gnn.attention import GraphAttention
 from gnn_encoder.pipeline.params import Count, Gate, Section, described
 
 WEIGHTS = "gnn.safetensors"

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from gnn_encoder.base.tables import QUERIES, write_table
-from gnn_encoder.graph.nodes import NODES, draw, write_nodes
+from gnn_encoder.gnn.graph import NODES, draw, write_nodes
 
 
 def table(path: Path, prefix: str, count: int) -> Path:

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 
 from gnn_encoder.base.matrix import Rows
-from gnn_encoder.mgt.given import draw_dev
+from gnn_encoder.gnn.train import draw_dev
 from gnn_encoder.train.dev import DevSample
 
 # M_de's embeddings of six passages and of the queries 0 and 2: 0 finds passages 3 and 1, 2 finds passages 2 and 4.

@@ -1,7 +1,8 @@
-"""Masked Graph Training (Algorithm 1) in two phases: the GNN on cached embeddings, then encoder and GNN together."""
+"""What is trained: phase one, the GNN on cached embeddings; phase two, encoder and GNN; the control, the encoder."""
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,19 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gnn_encoder.base.matrix import Rows
-from gnn_encoder.graph.neighbourhood import Neighbourhood, Subgraph
-from gnn_encoder.graph.network import QueryPassageGNN
-from gnn_encoder.graph.structure import Graph
-from gnn_encoder.mgt.corpus_softmax import SAMPLE, WHOLE, Pool, corpus_loss, positives_of
-from gnn_encoder.mgt.given import Given
-from gnn_encoder.mgt.masking import MaskedSchedule, check_no_leak, propagation_mask
+from gnn_encoder.gnn.corpus_softmax import SAMPLE, WHOLE, CorpusSample, corpus_loss, positives_of
+from gnn_encoder.gnn.graph import Graph
+from gnn_encoder.gnn.masking import MaskedSchedule, check_no_leak, propagation_mask
+from gnn_encoder.gnn.neighbourhood import Neighbourhood, Subgraph
+from gnn_encoder.gnn.network import QueryPassageGNN
 from gnn_encoder.text.corpus import embed_passages, embed_queries, passage_inputs
 from gnn_encoder.text.device import device
+from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.inputs import WINDOW
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import DevSample, Views, no_grad_eval, reciprocal_ranks, retrieval_score, shared_rows
 from gnn_encoder.train.dual_encoder import (
+    Texts,
     batch_loss,
     contrastive_step,
     local_part,
@@ -48,32 +50,32 @@ class Supervision:
         return len(self.schedule)
 
     def batch(self, number: int) -> tuple[TrainingBatch, Rows]:
-        """The batch of step `number`, of all ranks, and the nodes that are masked because of its fold Q_t."""
+        """The batch of step `number`, of all ranks, and the queries of its fold Q_t, which are masked."""
         items, masked = self.items(number)
         return draw_batch(self.examples, items, self.negatives, self._generator(number)), masked
 
     def items(self, number: int) -> tuple[Rows, Rows]:
-        """The items of step `number`, and the masked nodes: the training queries of its fold."""
+        """The items of step `number`, and the masked queries."""
         step = self.schedule[number]
         return step.items, self.examples.queries[step.fold]
 
-    def pool(self, number: int, graph: Graph) -> Pool:
+    def scored(self, number: int, graph: Graph) -> CorpusSample:
         """The passages that step `number` scores."""
         items = self.schedule[number].items
         _, positives, _ = positives_of(self.examples, items)
         retrieved = graph.passages[self.examples.queries[items]]
         certain = np.concatenate([positives, retrieved.reshape(-1)])
-        return Pool.draw(graph.m, certain, WHOLE, SAMPLE, self._generator(number))
+        return CorpusSample.draw(graph.m, certain, WHOLE, SAMPLE, self._generator(number))
 
     def _generator(self, number: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, self.schedule.before + number])
 
 
 def subgraph_of(neighbourhood: Neighbourhood, wanted: Rows, masked: Rows) -> tuple[Subgraph, Rows]:
-    """The subgraph of some passages without the masked nodes, and the place of each of these passages in it.
+    """The subgraph of some passages without the masked queries, and the place of each of these passages in it.
 
     Raises:
-        RuntimeError: a masked node is in the subgraph.
+        RuntimeError: a masked query is in the subgraph.
     """
     passages, position = np.unique(wanted, return_inverse=True)
     subgraph = neighbourhood.around(passages, propagation_mask(neighbourhood.graph.n, masked))
@@ -86,8 +88,7 @@ class GNNTask:
 
     Args:
         graphs: the one that trains, and the one that will inform the corpus, by which the dev sample is scored.
-        queries: E_Q of all training queries. *Shape:* (training queries, d).
-        node_queries: E_Q of all queries that are nodes. *Shape:* (n, d).
+        queries: E_Q of all queries of the graph. *Shape:* (n, d).
         dev_queries: E_Q of the sampled dev queries. *Shape:* (q, d).
         scale: 1 / temperature.
     """
@@ -98,7 +99,6 @@ class GNNTask:
         graphs: tuple[Neighbourhood, Neighbourhood],
         supervision: Supervision,
         queries: Tensor,
-        node_queries: Tensor,
         dev_queries: Tensor,
         *,
         scale: float,
@@ -106,7 +106,7 @@ class GNNTask:
         self.modules: dict[str, nn.Module] = {"gnn": gnn}
         self._gnn, self._supervision, self._scale = gnn, supervision, scale
         self._neighbourhood, self._deployed = graphs
-        self._queries, self._node_queries, self._dev_queries = queries, node_queries, dev_queries
+        self._queries, self._dev_queries = queries, dev_queries
 
     def __len__(self) -> int:
         return len(self._supervision)
@@ -135,7 +135,7 @@ class GNNTask:
         return reciprocal_ranks(self._dev_queries.to(passages.device), passages, dev.relevant, own=dev.own)
 
     def _informed(self, near: Neighbourhood, subgraph: Subgraph) -> Tensor:
-        h_q = self._node_queries[torch.from_numpy(subgraph.queries)].to(near.device)
+        h_q = self._queries[torch.from_numpy(subgraph.queries)].to(near.device)
         return near.passages_informed(self._gnn, subgraph, near.passage_embeddings(subgraph.passages), h_q)
 
 
@@ -157,8 +157,8 @@ class CorpusTask(GNNTask):
     The scores' factor learns too: where h'_p has any length, that of the encoder need not fit.
     """
 
-    def __init__(self, *given: Any, scale: float) -> None:
-        super().__init__(*given, scale=scale)
+    def __init__(self, *learning: Any, scale: float) -> None:
+        super().__init__(*learning, scale=scale)
         self.scale = Scale(scale)
         self.modules["scale"] = self.scale
 
@@ -186,16 +186,16 @@ class CorpusTask(GNNTask):
     def _cached(self, items: Rows) -> Tensor:
         return self._queries[torch.from_numpy(self._supervision.examples.queries[items])].to(device())
 
-    def _scored(self, number: int, masked: Rows) -> tuple[Tensor, Pool]:
+    def _scored(self, number: int, masked: Rows) -> tuple[Tensor, CorpusSample]:
         """The h'_p and the passages that a step scores."""
-        pool = self._supervision.pool(number, self._neighbourhood.graph)
-        subgraph, _ = subgraph_of(self._neighbourhood, pool.passages, masked)
-        return self._informed(self._neighbourhood, subgraph), pool
+        sample = self._supervision.scored(number, self._neighbourhood.graph)
+        subgraph, _ = subgraph_of(self._neighbourhood, sample.passages, masked)
+        return self._informed(self._neighbourhood, subgraph), sample
 
     def _loss(
-        self, queries: Tensor, informed: Tensor, pool: Pool, items: Rows, of: int, scale: Tensor | float
+        self, queries: Tensor, informed: Tensor, sample: CorpusSample, items: Rows, of: int, scale: Tensor | float
     ) -> Tensor:
-        return corpus_loss(queries, informed, pool, items, self._supervision.examples, scale, of=of)
+        return corpus_loss(queries, informed, sample, items, self._supervision.examples, scale, of=of)
 
 
 class QueryTask(CorpusTask):
@@ -205,37 +205,40 @@ class QueryTask(CorpusTask):
     its queries alone.
 
     Args:
-        embeddings: those of phase one: of the training queries, of the nodes and of the dev queries.
+        texts, dev_texts: as in `JointTask`.
+        embeddings: those of phase one: of the graph's queries, and of the dev queries.
     """
 
     def __init__(
         self,
-        given: Given,
+        encoder: DualEncoder,
+        texts: Texts,
+        dev_texts: TextTokens,
         gnn: QueryPassageGNN,
         graphs: tuple[Neighbourhood, Neighbourhood],
         supervision: Supervision,
         *embeddings: Tensor,
     ) -> None:
-        super().__init__(gnn, graphs, supervision, *embeddings, scale=given.encoder.scale)
-        self.modules["encoder"] = given.encoder
-        self._given, self._texts = given, given.texts(given.queries)
-        given.encoder.fix_passages()
-        given.encoder.train()
+        super().__init__(gnn, graphs, supervision, *embeddings, scale=encoder.scale)
+        self.modules["encoder"] = encoder
+        self._encoder, self._texts, self._dev_texts = encoder, texts, dev_texts
+        encoder.fix_passages()
+        encoder.train()
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch by Eq. 6-11 and `corpus_loss`, the queries through GradCache."""
         everybody, masked = self._supervision.items(number)
-        rows, given = self._supervision.examples.queries[local_share(everybody)], self._given
-        asked = represent_queries(given.encoder, self._texts, rows)
+        rows = self._supervision.examples.queries[local_share(everybody)]
+        asked = represent_queries(self._encoder, self._texts, rows)
         loss = self._learn(number, everybody, masked, asked.value)
         asked.backward()
         return loss
 
     def reciprocal_ranks(self) -> NDArray[np.float64]:
         """As in phase one, with the dev queries embedded anew."""
-        given = self._given
-        with no_grad_eval(given.encoder):
-            self._dev_queries = torch.from_numpy(given.embed(given.dev_queries, self._supervision.dev.queries))
+        with no_grad_eval(self._encoder):
+            asked = self._encoder, self._dev_texts, self._texts.batch_tokens, self._supervision.dev.queries
+            self._dev_queries = torch.from_numpy(embed_queries(*asked))
             return super().reciprocal_ranks()
 
 
@@ -246,23 +249,24 @@ class JointTask:
     Eq. 6 still come from M_de's cache.
 
     Args:
-        nodes: texts of the queries that are nodes.
+        texts: the graph's queries, of which the training queries are the first, and the passages.
+        dev_texts: all dev queries.
         graphs: as in phase one.
     """
 
     def __init__(
         self,
-        given: Given,
-        nodes: TextTokens,
+        encoder: DualEncoder,
+        texts: Texts,
+        dev_texts: TextTokens,
         gnn: QueryPassageGNN,
         graphs: tuple[Neighbourhood, Neighbourhood],
         supervision: Supervision,
     ) -> None:
-        self.modules: dict[str, nn.Module] = {"encoder": given.encoder, "gnn": gnn}
-        self._given, self._gnn, self._supervision = given, gnn, supervision
-        self._texts, self._node_texts = given.texts(given.queries), given.texts(nodes)
-        self._neighbourhood, self._deployed = graphs
-        given.encoder.train()
+        self.modules: dict[str, nn.Module] = {"encoder": encoder, "gnn": gnn}
+        self._encoder, self._texts, self._dev_texts = encoder, texts, dev_texts
+        self._gnn, self._supervision, (self._neighbourhood, self._deployed) = gnn, supervision, graphs
+        encoder.train()
 
     def __len__(self) -> int:
         return len(self._supervision)
@@ -272,13 +276,13 @@ class JointTask:
         batch, masked = self._supervision.batch(number)
         asked, places = local_part(batch)
         subgraph, position = subgraph_of(self._neighbourhood, batch.passages[places], masked)
-        encoder, texts = self._given.encoder, self._texts
+        encoder, texts = self._encoder, self._texts
         queries = represent_queries(encoder, texts, batch.queries[asked])
         passages = represent_passages(encoder, texts, subgraph.passages)
         sides = [queries, passages]
         h_q = torch.empty(0, encoder.dimension, device=passages.value.device)
         if len(subgraph.queries):
-            neighbours = represent_queries(encoder, self._node_texts, subgraph.queries)
+            neighbours = represent_queries(encoder, texts, subgraph.queries)
             sides.append(neighbours)
             h_q = neighbours.value
         informed = self._neighbourhood.passages_informed(self._gnn, subgraph, passages.value, h_q)
@@ -290,17 +294,17 @@ class JointTask:
 
     def evaluate(self) -> float:
         """Dev RR@10 with all queries in the graph, by the encoder being trained, except for Eq. 6's cached passages."""
-        dev, encoder, batch_tokens = self._supervision.dev, self._given.encoder, self._given.batch_tokens
+        dev, encoder, texts = self._supervision.dev, self._encoder, self._texts
 
         def informed(rows: Rows) -> Tensor:
             subgraph = self._deployed.around(rows)
-            h_q = embed_queries(encoder, self._node_texts.query_tokens, batch_tokens, subgraph.queries)
-            h_p = embed_passages(encoder, self._given.passages, batch_tokens, rows)
+            h_q = embed_queries(encoder, texts.query_tokens, texts.batch_tokens, subgraph.queries)
+            h_p = embed_passages(encoder, texts.passage_tokens, texts.batch_tokens, rows)
             sides = (torch.from_numpy(side).to(device()) for side in (h_p, h_q))
             return self._deployed.passages_informed(self._gnn, subgraph, *sides)
 
         with no_grad_eval(encoder):
-            queries = embed_queries(encoder, self._given.dev_queries, batch_tokens, dev.queries)
+            queries = embed_queries(encoder, self._dev_texts, texts.batch_tokens, dev.queries)
             passages = shared_rows(dev.pool, WINDOW, encoder.dimension, informed)
         ranks = reciprocal_ranks(torch.from_numpy(queries).to(device()), passages, dev.relevant, own=dev.own)
         return float(ranks.mean())
@@ -309,21 +313,18 @@ class JointTask:
 class NoGNNTask:
     """The control: the dual-encoder alone learns by Eq. 1 and 2, on the same queries and dev sample."""
 
-    def __init__(self, given: Given, supervision: Supervision) -> None:
-        self.modules: dict[str, nn.Module] = {"encoder": given.encoder}
-        self._given, self._texts, self._supervision = given, given.texts(given.queries), supervision
-        given.encoder.train()
+    def __init__(self, encoder: DualEncoder, texts: Texts, dev_texts: TextTokens, supervision: Supervision) -> None:
+        self.modules: dict[str, nn.Module] = {"encoder": encoder}
+        self._encoder, self._texts, self._supervision = encoder, texts, supervision
+        read = Views(inputs=passage_inputs(encoder, texts.passage_tokens))
+        # Dev RR@10 of the dual-encoder's own embeddings.
+        self.evaluate = partial(retrieval_score, encoder, supervision.dev, dev_texts, read, texts.batch_tokens)
+        encoder.train()
 
     def __len__(self) -> int:
         return len(self._supervision)
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch, through GradCache."""
-        (batch, _), given = self._supervision.batch(number), self._given
-        return contrastive_step(given.encoder, self._texts, batch, given.examples)
-
-    def evaluate(self) -> float:
-        """Dev RR@10 of the dual-encoder's own embeddings."""
-        given = self._given
-        read = Views(inputs=passage_inputs(given.encoder, given.passages))
-        return retrieval_score(given.encoder, self._supervision.dev, given.dev_queries, read, given.batch_tokens)
+        batch, _ = self._supervision.batch(number)
+        return contrastive_step(self._encoder, self._texts, batch, self._supervision.examples)

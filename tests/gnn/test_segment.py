@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.graph.segment import segment_softmax, segment_sum, segment_weighted_sum
+from gnn_encoder.gnn.segment import segment_softmax, segment_sum, segment_weighted_sum
 
 from .oracle import assert_same, random
 
@@ -75,7 +75,7 @@ def test_torch_scatter_equals_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_gathered_form_equals_the_sparse_product(monkeypatch: pytest.MonkeyPatch) -> None:
     """What runs on a GPU and with torch-scatter, here with segment_sum's own PyTorch form."""
-    from gnn_encoder.graph import segment
+    from gnn_encoder.gnn import segment
 
     weights, values = random(6, 2), random(3, 2, 4, seed=1)
     sparse = segment_weighted_sum(weights, values, SOURCE, INDEX, N)

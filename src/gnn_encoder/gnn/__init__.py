@@ -1,0 +1,1 @@
+"""The paper: the query-passage graph, two GAT layers (Eq. 3-10), and Masked Graph Training (Algorithm 1)."""

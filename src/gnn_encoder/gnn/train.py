@@ -1,0 +1,316 @@
+"""Training GNN-encoder by Masked Graph Training (section 3.4), in two phases, and its control."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gnn_encoder.base.judgements import Identical, pair_counts, relevant_pairs
+from gnn_encoder.base.matrix import Matrix, Rows, check_shape, open_matrix
+from gnn_encoder.base.tables import count_rows
+from gnn_encoder.data.answers import answered, judged_by_answers
+from gnn_encoder.gnn.masking import MaskedSchedule
+from gnn_encoder.gnn.neighbourhood import Neighbourhood
+from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.gnn.start import choose_start, closed_form
+from gnn_encoder.gnn.tasks import CorpusTask, GNNTask, JointTask, NoGNNTask, QueryTask, Supervision
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import MGT, Params, Passes
+from gnn_encoder.search.exact import array_top_k
+from gnn_encoder.text.corpus import embed_queries
+from gnn_encoder.text.device import device
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.opening import open_passages, open_queries
+from gnn_encoder.text.tokens import TextTokens
+from gnn_encoder.train.candidates import POOL_DEPTH, retrieved_pairs, sample_queries
+from gnn_encoder.train.dev import WHOLE, DevSample, dev_sample, ranked
+from gnn_encoder.train.dual_encoder import Texts, local_share
+from gnn_encoder.train.examples import Examples, read_examples
+from gnn_encoder.train.loop import History, Task, fit, parameter_group
+
+log = logging.getLogger(__name__)
+HEADS = 4  # of the attention; the paper does not say how many
+CACHED_PASSAGES = 50_000  # a corpus of at most so many is ranked whole by phase one, which need not encode it
+CACHED_QUERIES = 2_000  # dev queries that rank it
+SCALE_RATE = 10.0  # of the learning rate of the scores' factor, in the GNN's
+
+# Gives those of some pairs of a dev query and a passage (columns query, passage) that hold an answer.
+Answered = Callable[[pl.DataFrame], pl.DataFrame]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setup:
+    """M_de and the data, from which GNN-encoder and its control start.
+
+    Attributes:
+        encoder: M_de, which training changes.
+        cached: its passage embeddings. *Shape:* (m, d).
+        examples: what the training queries learn, weighed by how often a log has each pair.
+        dev_pairs: judged-relevant pairs of the dev queries, columns query, passage.
+        answered: where answers judge; None: the pairs are all.
+        dev_own: dev queries and the passages that they are themselves, columns query, passage.
+        params: the parameters of the stage.
+    """
+
+    encoder: DualEncoder
+    examples: Examples
+    passages: TextTokens
+    cached: NDArray[Any]
+    dev_queries: TextTokens
+    dev_pairs: pl.DataFrame
+    answered: Answered | None
+    dev_own: pl.DataFrame
+    params: Params
+
+    @classmethod
+    def open(cls, base: str, params: Params) -> "Setup":
+        """That of M_de, which is the system `base`."""
+        n_passages, dev, precision = count_rows(project.PASSAGES), project.queries("dev"), params.encoder.precision
+        encoder = DualEncoder.load(project.encoder(base), precision=precision, dropout=params.mgt.joint.dropout)
+        check_shape(project.embeddings(base), (n_passages, encoder.dimension))
+        examples = read_examples(project.EXAMPLES, n_passages, Identical.read(project.IDENTICAL, "train"))
+        counts = pair_counts(project.queries("train"), project.COUNTS, project.PASSAGES)
+        hits = partial(answered, queries=dev, passages=project.PASSAGES, kind=params.evaluate.answers)
+        return cls(
+            encoder=encoder,
+            examples=examples.weighed(counts),
+            passages=open_passages(encoder),
+            cached=open_matrix(project.embeddings(base)),
+            dev_queries=open_queries(dev, encoder),
+            dev_pairs=relevant_pairs(dev, project.POSITIVES, project.PASSAGES),
+            answered=hits if judged_by_answers(dev) else None,
+            dev_own=Identical.read(project.IDENTICAL, "dev").own,
+            params=params,
+        )
+
+    def texts(self, queries: TextTokens) -> Texts:
+        """Some queries, and the passages."""
+        tokens, chunk = self.params.encoder.batch_tokens, self.params.encoder.chunk_size
+        return Texts(self.encoder, queries, self.passages, batch_tokens=tokens, chunk_size=chunk)
+
+    def embed(self, queries: TextTokens, rows: Rows | None = None) -> Matrix:
+        """E_Q of some queries by the present weights. *Shape:* (n, d)."""
+        self.encoder.eval()
+        return embed_queries(self.encoder, queries, self.params.encoder.batch_tokens, rows)
+
+    def sample(self, *, whole: int, queries: int) -> DevSample:
+        """The dev sample of so many queries; see `draw_dev`."""
+        return draw_dev(
+            self.dev_pairs,
+            lambda rows: self.embed(self.dev_queries, rows),
+            self.cached,
+            size=queries,
+            whole=whole,
+            depth=POOL_DEPTH,
+            seed=self.params.seed,
+            answered=self.answered,
+            own=self.dev_own,
+        )
+
+
+def draw_dev(
+    pairs: pl.DataFrame,
+    embed: Callable[[Rows], Matrix],
+    cached: NDArray[Any],
+    *,
+    size: int,
+    whole: int,
+    depth: int,
+    seed: int,
+    answered: Answered | None = None,
+    own: pl.DataFrame | None = None,
+) -> DevSample:
+    """The fixed dev sample, with a pool that M_de retrieves from its passage matrix, or with the whole small corpus.
+
+    In data that are judged by answers, the relevant passages of a query are BM25's best passage that holds an answer,
+    and those of M_de's top passages of this query that hold one. The other passages of the pool count as not relevant.
+
+    Args:
+        pairs: judged-relevant pairs of the dev queries, columns query, passage.
+        embed: E_Q of some of these queries. *Shape:* (q,) -> (q, d).
+        cached: M_de's passage embeddings. *Shape:* (m, d).
+        size: most queries.
+        whole: a corpus of at most so many passages is ranked whole.
+        depth: passages that each query adds to a pool.
+        own: as in `dev_sample`.
+    """
+    rows, m = sample_queries(pairs, size, seed), len(cached)
+    retrieved: Rows = np.empty((len(rows), 0), dtype=np.int64)
+    if m > whole or answered is not None:
+        retrieved, _ = array_top_k(cached, embed(rows), min(depth, m), name="candidates of dev queries")
+    if answered is not None:
+        hits = answered(retrieved_pairs(rows, retrieved))
+        pairs = pl.concat([pairs, hits]).unique().sort("query", "passage")
+    return dev_sample(rows, pairs, ranked(retrieved, m, whole), own)
+
+
+def train_gnn_encoder(
+    setup: Setup, near: Neighbourhood, queries: TextTokens, folder: Path
+) -> tuple[QueryPassageGNN, History]:
+    """Phase one, then phase two from the best weights of phase one; both change the encoder and the GNN.
+
+    Phase two scores those weights on the dev sample before it trains, so that its result never scores below them.
+
+    Args:
+        near: the graph that will inform the corpus.
+        queries: texts of the queries that are its nodes.
+        folder: where both phases keep what a killed run resumes from.
+    """
+    mgt, encoder, params, examples = setup.params.mgt, setup.encoder, setup.params, setup.examples
+    edge_dimension = encoder.dimension if near.features is None else near.features.dimension
+    sides = (encoder.dimension, edge_dimension), encoder.settings.similarity
+    gnn = new_gnn(mgt, *sides, labelled=params.build_graph.labelled, seed=params.seed)
+    graphs, of_corpus = graphs_of(near, examples, mgt), mgt.joint.softmax == "corpus"
+    # Phase one reads passages from the cache, so that more queries rank a corpus that phase two would have to encode.
+    most = CACHED_QUERIES if len(setup.cached) <= CACHED_PASSAGES else params.dev.queries
+    one = setup.sample(whole=CACHED_PASSAGES, queries=most)
+    two = one if of_corpus else setup.sample(whole=WHOLE, queries=params.dev.queries)
+    alone = supervise(examples, one, mgt, mgt.alone, params.seed)
+    joint = supervise(examples, two, mgt, mgt.joint, params.seed, after=mgt.alone.epochs)
+    history: History = []
+    if len(alone) or (len(joint) and of_corpus):
+        asked = setup.embed(queries), setup.embed(setup.dev_queries, one.queries)
+        cached = torch.from_numpy(asked[0]), torch.from_numpy(asked[1]).to(device())
+        history = train_on_embeddings(gnn, graphs, alone, *cached, scale=encoder.scale, mgt=mgt, folder=folder / "gnn")
+    if len(joint):
+        learning = encoder, setup.texts(queries), setup.dev_queries, gnn, graphs, joint
+        task = QueryTask(*learning, *cached) if of_corpus else JointTask(*learning)
+        encoder.freeze_lower(params.encoder.frozen_layers)
+        _log_rounds("encoder and GNN", joint)
+        groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate)]
+        groups += _groups(task, gnn, mgt.joint.gnn_learning_rate)
+        how = {"name": "joint", "title": "encoder and GNN"}
+        history += fit(task, groups, folder / "joint", **how, seed=params.seed, **_stops(mgt.joint))
+    return gnn, history
+
+
+def graphs_of(near: Neighbourhood, examples: Examples, mgt: MGT) -> tuple[Neighbourhood, Neighbourhood]:
+    """The graph that trains a network, with the edges to positives or without, and the one that informs the corpus."""
+    if mgt.masking == "mgt":
+        return near, near
+    return near.without(pl.concat([near.labels.pairs, examples.known_pairs()])), near
+
+
+def train_on_embeddings(
+    gnn: QueryPassageGNN,
+    graphs: tuple[Neighbourhood, Neighbourhood],
+    supervision: Supervision,
+    queries: Tensor,
+    dev_queries: Tensor,
+    *,
+    scale: float,
+    mgt: MGT,
+    folder: Path,
+) -> History:
+    """Phase one: the GNN alone learns, by Masked Graph Training on cached embeddings.
+
+    Args:
+        graphs: the graph that trains, and the one that will inform the corpus.
+        queries, dev_queries, scale: as in `GNNTask`.
+        folder: where what a killed run resumes from is kept.
+    """
+    kind = CorpusTask if mgt.alone.softmax == "corpus" else GNNTask
+    task, start = kind(gnn, graphs, supervision, queries, dev_queries, scale=scale), None
+    if gnn.config.labelled or gnn.config.sums:
+        cosine = gnn.config.similarity == "cosine"
+        closed = closed_form(graphs[1], queries, dev_queries, supervision.dev, cosine=cosine)
+        start = choose_start(gnn, task.reciprocal_ranks, closed)
+    groups = _groups(task, gnn, mgt.alone.learning_rate)
+    _log_rounds("GNN alone", supervision)
+    history = fit(task, groups, folder, name="gnn", title="GNN alone", seed=supervision.seed, **_stops(mgt.alone))
+    if start is not None:
+        scores = [row["dev_rr10"] for row in history if row["dev_rr10"] is not None]
+        start.restore(gnn, max(scores, default=start.value))
+    return history
+
+
+def train_control(setup: Setup, queries: TextTokens, folder: Path, *, title: str) -> History:
+    """The control: M_de trained further without a graph.
+
+    Args:
+        queries: texts of the training queries.
+        title: what the log calls it.
+    """
+    params, section, encoder = setup.params, setup.params.train_no_gnn, setup.encoder
+    dev = setup.sample(whole=WHOLE, queries=params.dev.queries)
+    supervision = supervise(setup.examples, dev, params.mgt, section, params.seed, masked=False)
+    encoder.freeze_lower(params.encoder.frozen_layers)
+    task = NoGNNTask(encoder, setup.texts(queries), setup.dev_queries, supervision)
+    groups = [parameter_group(encoder, section.learning_rate)]
+    return fit(task, groups, folder / "no_gnn", name="no_gnn", title=title, seed=params.seed, **_stops(section))
+
+
+def new_gnn(
+    mgt: MGT, dimensions: tuple[int, int], similarity: str, *, labelled: bool, seed: int, heads: int = HEADS
+) -> QueryPassageGNN:
+    """An untrained network, which starts near the identity.
+
+    Args:
+        dimensions: d of the encoder, and d_e of the cross-encoder's edge features.
+        similarity: that of the encoder.
+        labelled: whether it tells labelled edges from others.
+    """
+    torch.manual_seed(int(np.random.SeedSequence([seed, 1]).generate_state(1)[0]))
+    config = GNNConfig(
+        dimension=dimensions[0],
+        edge_dimension=dimensions[1],
+        layers=mgt.layers,
+        heads=heads,
+        gate=mgt.gate,
+        edge_features=mgt.edge_features,
+        labelled=labelled,
+        sums=mgt.sums,
+        similarity=similarity,
+    )
+    return QueryPassageGNN(config).to(device())
+
+
+def supervise(
+    examples: Examples,
+    dev: DevSample,
+    mgt: MGT,
+    phase: Passes,
+    seed: int,
+    *,
+    after: float = 0,
+    masked: bool | None = None,
+) -> Supervision:
+    """The steps of a phase, with what they train on. Arguments: `MaskedSchedule`."""
+    schedule = MaskedSchedule(
+        len(examples),
+        epochs=phase.epochs,
+        batch_size=phase.batch_size,
+        beta=mgt.beta,
+        seed=seed,
+        after=after,
+        masked=mgt.masking == "mgt" if masked is None else masked,
+    )
+    if len(schedule):
+        local_share(schedule[0].items)  # too many processes are told before the training
+    return Supervision(examples=examples, schedule=schedule, negatives=mgt.negatives, seed=seed, dev=dev)
+
+
+def _groups(task: Task, gnn: QueryPassageGNN, rate: float) -> list[dict[str, Any]]:
+    """The GNN's parameters, and the scores' factor where that learns, which starts where it fits."""
+    groups = gnn.groups(rate)
+    if isinstance(task, CorpusTask) and len(task):
+        task.calibrate()
+        groups.append(parameter_group(task.scale, SCALE_RATE * rate))
+    return groups
+
+
+def _stops(phase: Passes) -> dict[str, int]:
+    return {"evaluate_every": phase.evaluate_every, "patience": phase.patience}
+
+
+def _log_rounds(name: str, supervision: Supervision) -> None:
+    schedule = supervision.schedule
+    log.info("%s: %d steps, %d rounds a pass over the queries", name, len(schedule), schedule.rounds_per_epoch)
