@@ -8,7 +8,14 @@ from functools import cache, partial
 
 from gnn_encoder.controls.closed_form import METHODS
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.controls import Encoded, dev_queries, with_log, write, write_closed_forms, write_hybrid
+from gnn_encoder.pipeline.controls import (
+    Encoded,
+    dev_queries,
+    rank_with_log,
+    write_closed_forms,
+    write_control,
+    write_hybrid,
+)
 from gnn_encoder.pipeline.project import HYBRID, registry
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.faiss_index import build, write_runs
@@ -29,7 +36,8 @@ def main(stage: Stage) -> None:
         write_runs(encoded(base).encoder, index, runs, params)
     logged = {name: one.base for name, one in reordered.items() if one.by == "logged"}
     for system, base in logged.items():
-        write(folders[system], system, *with_log(encoded(base), project.runs(base), folders[system], dev, params))
+        choice, rankings = rank_with_log(encoded(base), project.runs(base), folders[system], dev, params)
+        write_control(folders[system], system, choice, rankings)
     found = {name: project.runs(name) for name in known.dense if project.runs(name) in stage.inputs}
     found |= {name: stage.unfinished(project.runs(name)) for name in known.of_kind("shifted")}
     dense = {name: found[name] for name in known.dense if name in found}  # of equally good ones the first is taken

@@ -43,7 +43,7 @@ def write(system: str, params: Params, target: Path, dense: Sequence[str] = (BAS
     elif system == "hybrid":
         controls.write_hybrid(target, {name: project.runs(name) for name in dense}, [BASE], encoded, dev, params)
     else:
-        controls.write(target, system, *controls.with_log(encoded(BASE), runs, target, dev, params))
+        controls.write_control(target, system, *controls.rank_with_log(encoded(BASE), runs, target, dev, params))
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ from gnn_encoder.data.packages import open_insuranceqa
 from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.data.queries import read_generated, read_texts
 from gnn_encoder.data.reading import QRELS_HEADER, Source, read_judged
-from gnn_encoder.estimator.command import read as read_vectors
+from gnn_encoder.estimator.command import read_files
 from gnn_encoder.evaluate.user_runs import by_qrels, judge_runs
 from gnn_encoder.pipeline import experiment
 from gnn_encoder.pipeline.params import Data, load_params
@@ -221,5 +221,5 @@ def test_vectors(array: bytes, table: bytes, qrels: bytes) -> None:
         write(Path(), {"a.npy": array, "t.parquet": table, "right.npy": npy(VECTORS), "qrels": qrels})
         right, judged = Path("right.npy"), Path("qrels")
         for one in (Path("a.npy"), Path("t.parquet")):
-            told(partial(read_vectors, one, right, judged, right, judged, None))
-            told(partial(read_vectors, right, one, judged, one, judged, one))
+            told(partial(read_files, one, right, judged, right, judged, None))
+            told(partial(read_files, right, one, judged, one, judged, one))

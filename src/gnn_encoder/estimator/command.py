@@ -87,7 +87,7 @@ def inform(
         params: parameters of `GNNEncoder`; without `similarity`, it is "cosine" where all vectors have length 1.
     """
     check_target(out, passages, (queries, qrels, dev_queries, dev_qrels, unlabelled))
-    file, inputs, more, odd = read(passages, queries, qrels, dev_queries, dev_qrels, unlabelled)
+    file, inputs, more, odd = read_files(passages, queries, qrels, dev_queries, dev_qrels, unlabelled)
     matrix, m, unit_length = inputs.passages, len(inputs.passages), odd is None
     usual = {"similarity": "cosine" if unit_length else "dot", "temperature": 0.05 if unit_length else 1.0}
     gnn = GNNEncoder(**{**usual, **params})
@@ -115,7 +115,7 @@ def inform(
     yield "Index these vectors as they are, for inner products: what normalises them loses the gain. Queries stay."
 
 
-def read(
+def read_files(
     passages: Path, queries: Path, qrels: Path, dev_queries: Path, dev_qrels: Path, unlabelled: Path | None
 ) -> tuple[VectorFile, Inputs, NDArray[Any] | None, str | None]:
     """The passages' file, what all files hold, vectors without labels, and the first vector whose length is not 1.

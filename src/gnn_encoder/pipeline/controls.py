@@ -86,7 +86,7 @@ def read_ranked(runs: Path, split: str) -> Ranking:
     return rows, scores
 
 
-def write(folder: Path, system: str, choice: Choice, rankings: Mapping[str, Ranking]) -> None:
+def write_control(folder: Path, system: str, choice: Choice, rankings: Mapping[str, Ranking]) -> None:
     """Write a choice, and what it ranks in each split, into an unfinished artifact."""
     choice.tell(system)
     write_choice(folder, choice)
@@ -128,7 +128,7 @@ def write_closed_forms(
     made = []
     for folder, (system, method) in methods.items():
         choice, moved = best_setting(method)
-        write(folder, system, choice, {split: of.rank(moved) for split, of in unmoved.items()})
+        write_control(folder, system, choice, {split: of.rank(moved) for split, of in unmoved.items()})
         made.append((choice, moved))
     choice, best = max(made, key=lambda one: one[0].chosen.value)
     made_from = fingerprint(embeddings, *project.tables("train")[:2], **choice.setting)
@@ -143,7 +143,7 @@ def write_closed_forms(
     write_choice(matrix, choice)
 
 
-def with_log(
+def rank_with_log(
     queries: Encoded, runs: Path, folder: Path, dev: DevQueries, params: Params
 ) -> tuple[Choice, dict[str, Ranking]]:
     """What a system found, with the shares of similar logged queries, which are written too."""
@@ -159,7 +159,7 @@ def with_log(
     return replace(choice, facts={"unit": unit, "logged_queries": len(known.vectors)}), rankings
 
 
-def with_words(dense: Mapping[str, Ranking], dev: DevQueries, params: Params) -> tuple[Choice, dict[str, Ranking]]:
+def rank_with_words(dense: Mapping[str, Ranking], dev: DevQueries, params: Params) -> tuple[Choice, dict[str, Ranking]]:
     """What a dense system found in each split, fused with what BM25 found."""
     lexical = project.runs(LEXICAL)
     candidates = {split: hybrid.fused(of, read_ranked(lexical, split)) for split, of in dense.items()}
@@ -191,7 +191,7 @@ def write_hybrid(
         systems, lambda one: read_ranked(dense[str(one["system"])], "dev")[0][dev.rows, : dev.depth], dev
     )
     asked = {
-        name: with_log(encoded(name), dense[name], folder / name, dev, params)
+        name: rank_with_log(encoded(name), dense[name], folder / name, dev, params)
         for name in dict.fromkeys([str(side.setting["system"]), *bases])
     }
     best = max(asked, key=lambda name: asked[name][0].chosen.value)
@@ -204,5 +204,5 @@ def write_hybrid(
     for name, (one, _) in asked.items():
         one.tell(f"{HYBRID}, log beside {name}")
         shutil.rmtree(folder / name)
-    choice, rankings = with_words(rankings, dev, params)
-    write(folder, HYBRID, replace(choice, facts=facts), rankings)
+    choice, rankings = rank_with_words(rankings, dev, params)
+    write_control(folder, HYBRID, replace(choice, facts=facts), rankings)
