@@ -12,7 +12,7 @@ from gnn_encoder.gnn.graph import EDGES, NODES, draw, labelled_first, open_label
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import exact_top_k
-from gnn_encoder.text.opening import embed_table
+from gnn_encoder.text.corpus import embed_table
 from gnn_encoder.train.candidates import find_candidates
 
 

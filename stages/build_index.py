@@ -3,7 +3,7 @@
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.faiss_index import build, write_runs
-from gnn_encoder.text.opening import load_encoder
+from gnn_encoder.text.corpus import load_encoder
 
 
 def main(stage: Stage) -> None:

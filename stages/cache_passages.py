@@ -2,8 +2,7 @@
 
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.text.corpus import origin_of, same_encoder
-from gnn_encoder.text.opening import load_encoder, write_matrix
+from gnn_encoder.text.corpus import load_encoder, origin_of, same_encoder, write_matrix
 
 
 def main(stage: Stage) -> None:

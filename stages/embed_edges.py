@@ -6,8 +6,8 @@ from gnn_encoder.gnn.edge_features import embed_graph
 from gnn_encoder.gnn.graph import open_graph, queries_of
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
-from gnn_encoder.text.opening import open_passages, open_queries
 
 log = logging.getLogger(__name__)
 

@@ -3,8 +3,7 @@
 from gnn_encoder.dual_cross.views import open_views, write_means
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.text.corpus import encode_corpus, origin_of
-from gnn_encoder.text.opening import load_encoder, open_passages, open_queries
+from gnn_encoder.text.corpus import encode_corpus, load_encoder, open_passages, open_queries, origin_of
 
 
 def main(stage: Stage) -> None:

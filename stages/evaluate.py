@@ -18,13 +18,13 @@ from gnn_encoder.evaluate.measures import means_by_system, parse
 from gnn_encoder.evaluate.significance import compare_with
 from gnn_encoder.evaluate.slices import query_properties, slice_splits, slices_table
 from gnn_encoder.evaluate.tables import log_tables, results_table
+from gnn_encoder.gnn.corpus import graph_encoder, open_informer
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import GraphArtifacts, graph_encoder, open_informer
+from gnn_encoder.pipeline.graphs import GraphArtifacts
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import MAIN, registry
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.text.corpus import embed_passages
-from gnn_encoder.text.opening import open_passages
+from gnn_encoder.text.corpus import embed_passages, open_passages
 
 PASSAGES = 2_000  # whose attention is averaged, spread evenly over those that a query retrieved
 

@@ -17,7 +17,7 @@ from gnn_encoder.dual_cross.quality import measure_queries
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.text.opening import load_encoder, open_passages, open_queries
+from gnn_encoder.text.corpus import load_encoder, open_passages, open_queries
 from gnn_encoder.text.pretrained import Source
 
 

@@ -17,7 +17,7 @@ from gnn_encoder.pair import NOTHING_TO_LABEL, Score, label_labelled, label_unla
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import exact_top_k
-from gnn_encoder.text.opening import embed_table
+from gnn_encoder.text.corpus import embed_table
 from gnn_encoder.train.candidates import find_candidates, read_top
 from gnn_encoder.train.cross_encoder import train_cross_encoder
 from gnn_encoder.train.teacher import teacher_scores

@@ -14,8 +14,8 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import DualCross, Params
 from gnn_encoder.pipeline.project import title_of
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.opening import open_passages, open_queries
 from gnn_encoder.train.dual_encoder import Generated, Texts, logged_counts, train_dual_encoder
 from gnn_encoder.train.examples import Examples, read_examples
 

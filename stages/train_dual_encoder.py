@@ -7,8 +7,8 @@ from gnn_encoder.base.tables import count_rows
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import title_of
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.opening import open_passages, open_queries
 from gnn_encoder.train.dual_encoder import Texts, logged_counts, train_dual_encoder
 from gnn_encoder.train.examples import read_examples
 

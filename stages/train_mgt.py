@@ -5,7 +5,7 @@ from gnn_encoder.gnn.neighbourhood import open_neighbourhood
 from gnn_encoder.gnn.train import Setup, train_gnn_encoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.text.opening import open_queries
+from gnn_encoder.text.corpus import open_queries
 from gnn_encoder.train.loop import write_history
 
 

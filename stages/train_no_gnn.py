@@ -4,7 +4,7 @@ from gnn_encoder.gnn.train import Setup, train_control
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import MAIN, title_of
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.text.opening import open_queries
+from gnn_encoder.text.corpus import open_queries
 from gnn_encoder.train.loop import write_history
 
 

@@ -23,9 +23,8 @@ from gnn_encoder.pipeline.controls import Encoded
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.exact import exact_top_k
-from gnn_encoder.text.corpus import embed_queries, encode_corpus, origin_of, passage_inputs
+from gnn_encoder.text.corpus import embed_queries, encode_corpus, open_passages, open_queries, origin_of, passage_inputs
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.opening import open_passages, open_queries
 
 from ..project import ROOT
 

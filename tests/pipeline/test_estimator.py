@@ -18,9 +18,8 @@ from gnn_encoder.gnn.train import CACHED_QUERIES
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.search.exact import array_top_k
-from gnn_encoder.text.corpus import embed_queries
+from gnn_encoder.text.corpus import embed_queries, open_queries
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.opening import open_queries
 from gnn_encoder.train.examples import examples_from_candidates
 
 from ..project import call_stage

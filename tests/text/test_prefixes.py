@@ -11,10 +11,9 @@ from transformers import AutoTokenizer
 
 from gnn_encoder.export import export_sentence_transformer, read_settings, write_tokenizer
 from gnn_encoder.pipeline import project
-from gnn_encoder.text.corpus import embed_passages, embed_queries
+from gnn_encoder.text.corpus import embed_passages, embed_queries, open_passages, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.opening import open_passages, open_queries
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens
 

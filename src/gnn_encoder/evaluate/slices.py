@@ -25,8 +25,14 @@ from gnn_encoder.evaluate.tables import BETTER, NOTHING, WORSE, Table, compariso
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import REFERENCE, title_of
-from gnn_encoder.text.corpus import iterate_queries, passage_inputs
-from gnn_encoder.text.opening import embed_rows, load_encoder, open_passages, open_queries
+from gnn_encoder.text.corpus import (
+    embed_rows,
+    iterate_queries,
+    load_encoder,
+    open_passages,
+    open_queries,
+    passage_inputs,
+)
 
 SIMILARITY, LABELLED, CUT = "similarity", "labelled", "cut"
 THIRDS = ("lower third", "middle third", "upper third")

@@ -17,9 +17,8 @@ from gnn_encoder.gnn.neighbourhood import Neighbourhood, Subgraph, open_neighbou
 from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.text.corpus import same_encoder
+from gnn_encoder.text.corpus import embed_rows, load_encoder, same_encoder
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.opening import embed_rows, load_encoder
 
 SCORES = 2**25  # scores of queries and new passages that are held at a time
 

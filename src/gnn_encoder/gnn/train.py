@@ -25,10 +25,9 @@ from gnn_encoder.gnn.tasks import CorpusTask, GNNTask, JointTask, NoGNNTask, Que
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import MGT, Params, Passes
 from gnn_encoder.search.exact import array_top_k
-from gnn_encoder.text.corpus import embed_queries
+from gnn_encoder.text.corpus import embed_queries, open_passages, open_queries
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.opening import open_passages, open_queries
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.candidates import POOL_DEPTH, retrieved_pairs, sample_queries
 from gnn_encoder.train.dev import WHOLE, DevSample, dev_sample, ranked

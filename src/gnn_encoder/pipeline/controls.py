@@ -31,9 +31,8 @@ from gnn_encoder.evaluate.measures import cutoff, parse
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Encoder, Params
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL
-from gnn_encoder.text.corpus import transform_corpus
+from gnn_encoder.text.corpus import embed_rows, load_encoder, transform_corpus
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.opening import embed_rows, load_encoder
 
 DEV_QUERIES = 2_000  # most judged dev queries that choose
 

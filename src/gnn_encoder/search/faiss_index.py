@@ -23,8 +23,8 @@ from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, wr
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.search.exact import MERGE_ENTRIES, checked, iterate_views, least, of_scores, once, unpack
+from gnn_encoder.text.corpus import embed_rows
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.opening import embed_rows
 
 INDEX = "index.faiss"
 PIDS = "pids.parquet"

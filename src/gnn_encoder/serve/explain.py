@@ -14,8 +14,7 @@ from gnn_encoder.gnn.graph import open_labels, queries_of
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.searcher import current
-from gnn_encoder.text.corpus import embed_passages
-from gnn_encoder.text.opening import open_passages
+from gnn_encoder.text.corpus import embed_passages, open_passages
 
 SHOWN = 50  # queries of a passage that are told, those with the most attention
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from gnn_encoder.base import distributed
+from gnn_encoder.base import files as scratch
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import MANIFEST, fingerprint
@@ -26,9 +27,11 @@ from gnn_encoder.base.matrix import (
     read_block,
     read_manifest,
 )
-from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Encoder, Params
+from gnn_encoder.text.encoder import DualEncoder, TextModel
 from gnn_encoder.text.inputs import WINDOW, Inputs, encode_rows, encode_windows
-from gnn_encoder.text.tokens import TextTokens
+from gnn_encoder.text.tokens import TextTokens, open_tokens
 
 Transform = Callable[[int, Matrix], Matrix]  # of a window's embeddings, by its first row
 
@@ -151,3 +154,53 @@ def iterate_queries(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int)
 def embed_passages(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows) -> Matrix:
     """E_P of some passages, read alone. *Shape:* rows (n,) -> (n, d)."""
     return encode_rows(passage_inputs(encoder, tokens), rows, encoder.encode_passages, batch_tokens, encoder.dimension)
+
+
+# --- where artifacts lie ----------------------------------------------------------------------------------------------
+
+
+def open_queries(table: Path, model: TextModel) -> TextTokens:
+    """Tokens of a table of queries as a model reads them, with the prefix that it puts before each text."""
+    return open_tokens(table, model.tokenizer, scratch.SCRATCH / "tokens", prefix=model.prefix_of(table))
+
+
+def open_passages(model: TextModel) -> TextTokens:
+    """The same of the passages."""
+    return open_queries(project.PASSAGES, model)
+
+
+def load_encoder(model: Path, section: Encoder) -> DualEncoder:
+    """A dual-encoder, for inference."""
+    return DualEncoder.load(model, precision=section.precision).for_inference()
+
+
+def embed_table(system: str, table: Path, section: Encoder, rows: Rows | None = None) -> Matrix:
+    """The queries of a table, or some rows of them, embedded by a system's encoder. *Shape:* (queries, d)."""
+    return embed_rows(load_encoder(project.encoder(system), section), table, section, rows)
+
+
+def embed_rows(encoder: DualEncoder, table: Path, section: Encoder, rows: Rows | None = None) -> Matrix:
+    """As `embed_table`, for an encoder that is open. *Shape:* (queries, d)."""
+    return embed_queries(encoder, open_queries(table, encoder), section.batch_tokens, rows)
+
+
+def write_matrix(
+    encoder: DualEncoder,
+    folder: Path,
+    params: Params,
+    origin: Origin,
+    *,
+    encoded: Path | None = None,
+    transform: Transform | None = None,
+) -> None:
+    """Write the matrix of the passages, each read alone; the arguments are those of `encode_corpus`."""
+    encode_corpus(
+        encoder,
+        passage_inputs(encoder, open_passages(encoder)),
+        folder,
+        dtype=params.cache_passages.dtype,
+        batch_tokens=params.encoder.batch_tokens,
+        origin=origin,
+        encoded=encoded,
+        transform=transform,
+    )

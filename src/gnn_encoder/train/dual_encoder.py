@@ -19,9 +19,8 @@ from gnn_encoder.base.tables import DEV_CANDIDATES, count_rows, read_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Contrastive, Params
 from gnn_encoder.text.batches import Batch, encode_by_length, padded
-from gnn_encoder.text.corpus import passage_inputs
+from gnn_encoder.text.corpus import open_queries, passage_inputs
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.opening import open_queries
 from gnn_encoder.text.tokens import TextTokens, single_batch, text_batch
 from gnn_encoder.train.dev import DevSample, Views, pooled_sample, retrieval_score
 from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch, steps_of, stream
