@@ -7,7 +7,6 @@ import numpy as np
 import polars as pl
 
 from gnn_encoder.base.files import write_json
-from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import Rows, gather, open_matrix
 from gnn_encoder.base.tables import read_column
 from gnn_encoder.evaluate.claim import claim_of_main, log_claim
@@ -19,8 +18,8 @@ from gnn_encoder.evaluate.significance import compare_with
 from gnn_encoder.evaluate.slices import query_properties, slice_splits, slices_table
 from gnn_encoder.evaluate.tables import log_tables, results_table
 from gnn_encoder.gnn.corpus import graph_encoder, open_informer
+from gnn_encoder.gnn.graph import open_labels, queries_of
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.graphs import GraphArtifacts
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import MAIN, registry
 from gnn_encoder.pipeline.stage import Stage, run
@@ -62,18 +61,18 @@ def main(stage: Stage) -> None:
 
 def informed(params: Params) -> dict[str, Any]:
     """What the GNN attends to at some passages, and what it answers and M_de does not."""
-    graph, pairs = GraphArtifacts(name=MAIN), relevant_pairs(*project.tables("train"))
+    pairs = open_labels()
     won, counts = compare_at_rank_one(params.evaluate)
-    attention = attend(graph, project.gnn(MAIN), params, won["passage"].to_numpy())
-    nodes = pl.Series(read_column(graph.queries, "text"))
+    attention = attend(project.gnn(MAIN), params, won["passage"].to_numpy())
+    nodes = pl.Series(read_column(queries_of(MAIN), "text"))
     cases = describe_cases(won, attention, pairs, nodes)
     return {"attention": attention_shares(attention, pairs), "counts": counts, "cases": cases}
 
 
-def attend(graph: GraphArtifacts, model: Path, params: Params, passages: Rows) -> pl.DataFrame:
+def attend(model: Path, params: Params, passages: Rows) -> pl.DataFrame:
     """The `ATTENTION` table of some passages and of a sample of all that a query retrieved."""
-    encoder, encoded = graph_encoder(graph, model, params)
-    informer = open_informer(graph, model, encoder, params)
+    encoder, encoded = graph_encoder(MAIN, model, params)
+    informer = open_informer(MAIN, model, encoder, params)
     every = informer.retrieved
     sample = every[np.unique(np.linspace(0, len(every) - 1, min(len(every), PASSAGES)).astype(np.int64))]
     rows = np.union1d(sample, np.intersect1d(passages, every))
