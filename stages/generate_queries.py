@@ -37,9 +37,8 @@ def main(stage: Stage) -> None:
     if distributed.is_first():
         queries = project.queries("dev")
         pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
-        quality, of_pairs = measure_queries(pairs, queries, project.PASSAGES, target, section.views)
+        quality = measure_queries(pairs, queries, project.PASSAGES, target, section.views)
         write_json(stage.scratch / "quality.json", quality)
-        of_pairs.write_parquet(stage.scratch / "pairs.parquet")
 
 
 def generate(stage: Stage, drafts: Path) -> None:

@@ -1,20 +1,12 @@
-"""PAIR (Ren et al. 2021): the teacher's pseudo-labels (sections 3.3 and 4.6), and what Figure 4 is drawn from.
-
-Its passage-centric loss is `train/losses.py`.
-"""
+"""PAIR (Ren et al. 2021): the teacher's pseudo-labels (sections 3.3 and 4.6). Its losses are `train/losses.py`."""
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.judgements import with_rows
-from gnn_encoder.data.answers import DEPTH, Kind, answered, judged_by_answers
 from gnn_encoder.pipeline.params import Denoise, Pair
 from gnn_encoder.train.candidates import denoise, spread
 from gnn_encoder.train.examples import examples_from_candidates, examples_table
@@ -114,47 +106,3 @@ def _listed(candidates: pl.DataFrame, ranks: Denoise) -> pl.DataFrame:
     """The candidates that the teacher scores."""
     chosen = spread(candidates, ranks.range_max, ranks.candidates)
     return chosen.select("query", "passage", listed=pl.lit(True))
-
-
-def similarities(
-    queries: NDArray[np.floating[Any]], positives: NDArray[np.floating[Any]], negatives: NDArray[np.floating[Any]]
-) -> dict[str, float]:
-    """Mean and standard deviation of s(p+, q) and s(p+, p-) over triples of a query, a positive and a negative.
-
-    *Shape:* (n, d) each; row i belongs to triple i.
-    """
-    found = dict[str, float]()
-    for name, others in (("s(p+,q)", queries), ("s(p+,p-)", negatives)):
-        products = np.einsum("nd,nd->n", positives, others)
-        found |= {name: float(products.mean()), f"{name} std": float(products.std())}
-    return found
-
-
-def triples(pairs: pl.DataFrame, retrieved: pl.DataFrame) -> pl.DataFrame:
-    """Every relevant pair, together with a hard negative: the query's first retrieved passage that is not relevant.
-
-    Args:
-        pairs: judged-relevant pairs, columns query, passage.
-        retrieved: columns query, passage, rank.
-
-    Returns:
-        Columns query, passage, negative; queries without a negative are left out.
-    """
-    negatives = (
-        retrieved.join(pairs, on=["query", "passage"], how="anti")
-        .sort("query", "rank")
-        .group_by("query", maintain_order=True)
-        .agg(pl.col("passage").first().alias("negative"))
-    )
-    return pairs.join(negatives, on="query").sort("query", "passage")
-
-
-def not_answering(run: pl.DataFrame, queries: Path, passages: Path, kind: Kind) -> pl.DataFrame:
-    """A run by rows of the tables: columns query, passage, rank.
-
-    Where answers judge the queries, passages that hold one are left out, and those beyond the first `DEPTH`.
-    """
-    if not judged_by_answers(queries):
-        return with_rows(run, queries, passages).select("query", "passage", "rank")
-    rows = with_rows(run.filter(pl.col("rank") <= DEPTH), queries, passages).select("query", "passage", "rank")
-    return rows.join(answered(rows, queries, passages, kind), on=["query", "passage"], how="anti")

@@ -26,7 +26,6 @@ from gnn_encoder.train.examples import TrainingBatch, examples_from_candidates
 
 from ..project import ROOT, call_stage, declare
 
-SYSTEMS = ("dual_cross_dpr", "dual_cross")
 ASKED = ["how long should bread dough rise", "why?"]
 Change = Callable[[Params], Params]
 
@@ -42,7 +41,6 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
         "views": 2,
         "pool": "mean",
     }
-    values["dual_cross"]["finetune"]["learning_rate"] = 5e-3
     declare(folder)
     (folder / "params.yaml").write_text(yaml.safe_dump(values))
     with pytest.MonkeyPatch.context() as patch:
@@ -155,15 +153,16 @@ def test_a_stage_of_no_epochs_leaves_the_base_model(
 
 @pytest.fixture(scope="module")
 def run(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both systems trained, encoded, indexed and searched."""
+    """The base model with its views encoded, indexed and searched; nothing is trained."""
     folder = tmp_path_factory.mktemp("run") / "project"
     shutil.copytree(made, folder)
+    values = yaml.safe_load((folder / "params.yaml").read_text())
+    values["dual_cross"]["pretrain"]["epochs"] = values["dual_cross"]["finetune"]["epochs"] = 0
+    (folder / "params.yaml").write_text(yaml.safe_dump(values))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        for system in SYSTEMS:
-            call_stage("train_dual_cross", system)
-            call_stage("encode_views" if system == "dual_cross" else "cache_passages", system)
-            call_stage("build_index", system)
+        for name in ("train_dual_cross", "encode_views", "build_index"):
+            call_stage(name, "dual_cross")
     return folder
 
 
@@ -171,17 +170,6 @@ def run(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def inside(run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(run)
     return run
-
-
-def test_models(inside: Path) -> None:
-    base = DualEncoder.from_pretrained(load_params().encoder).for_inference().embed_queries(ASKED)
-    for system in SYSTEMS:
-        first, second = project.encoder(system) / "pretrained", project.encoder(system)
-        histories = (pl.read_csv(folder / "history.csv") for folder in (first, second))
-        losses = [history["loss"].drop_nulls().to_numpy() for history in histories]  # evaluations have none
-        assert losses[0][-4:].mean() < losses[0][:4].mean() and len(losses[1]) > 0
-        embedded = [DualEncoder.load(f, precision="fp32").for_inference().embed_queries(ASKED) for f in (first, second)]
-        assert np.abs(embedded[0] - base).max() > 1e-3 and np.abs(embedded[1] - embedded[0]).max() > 1e-3
 
 
 def test_views_are_indexed_and_searched(inside: Path) -> None:

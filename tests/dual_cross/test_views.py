@@ -9,10 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.judgements import Identical
-from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter, Origin, Rows, open_matrix, read_manifest
-from gnn_encoder.base.view_pool import Pool
-from gnn_encoder.dual_cross.views import measure_views, view_inputs
+from gnn_encoder.base.matrix import Origin, open_matrix, read_manifest
+from gnn_encoder.dual_cross.views import view_inputs
 from gnn_encoder.text import corpus
 from gnn_encoder.text.corpus import encode_corpus, passage_inputs
 from gnn_encoder.text.encoder import DualEncoder
@@ -105,20 +103,3 @@ def tiny_encoder_alone(encoder: DualEncoder, passages: TextTokens) -> np.ndarray
             states = encoder.passage(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
         vectors.append(F.normalize(states.float().mean(dim=0), dim=0).numpy())
     return np.stack(vectors)
-
-
-def test_measures_of_views_are_of_other_passages_than_the_query(tmp_path: Path) -> None:
-    own = Identical(own=pl.DataFrame({"query": [0], "passage": [1]}))
-    with ArrayWriter(tmp_path / "views", (6, 2), "float32") as writer:
-        writer.write(0, np.array([[1, 0], [1, 0], [3, 0], [0, 1], [2, 0], [0, 2]], dtype=np.float32))
-        made = {"fingerprint": "", "model_fingerprint": "", "input_fingerprint": ""}
-        writer.finish(ArrayManifest(shape=(6, 2), dtype="float32", views=2, **made))
-    seen: list[list[int]] = []
-
-    def judge(rankings: Rows) -> dict[str, float]:
-        seen.append(rankings[0].tolist())
-        return {"RR@10": 1.0}
-
-    queries = np.array([[1, 0]], dtype=np.float32)
-    found = measure_views(tmp_path / "views", queries, judge, own, depth=2, pool=Pool())
-    assert seen == [[2, 0]] * 2 + [[0, 2]] and found["views"].to_list() == [1, 2, 2]

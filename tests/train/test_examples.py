@@ -1,5 +1,6 @@
 """What training draws: uniform, distinct, judged passages known wherever they come from."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,14 +9,16 @@ import pytest
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.judgements import contains, pair_keys, relevant_pairs
-from gnn_encoder.base.tables import EXAMPLES, write_table
+from gnn_encoder.base.tables import EXAMPLES, TARGETS, write_table
 from gnn_encoder.train.dual_encoder import BatchSampler
 from gnn_encoder.train.examples import (
     Examples,
     Ragged,
+    Targets,
     draw_batch,
     examples_from_candidates,
     read_examples,
+    stream,
     to_examples,
 )
 
@@ -169,3 +172,56 @@ def test_without_counts_the_same_positives_are_drawn_as_ever(examples: Examples)
     items = np.arange(8)
     drawn = examples.draw_positives(items, np.random.default_rng(5))
     assert drawn.tolist() == examples.positives.draw(items, 1, np.random.default_rng(5))[:, 0].tolist()
+
+
+TAUGHT = {0: {3: 1.0, 5: -2.0, 8: 0.5, 9: 3.0}, 2: {1: 0.0, 7: 0.0}, 5: {4: 20.0}}
+
+
+@pytest.fixture
+def scored(tmp_path: Path) -> Path:
+    rows = [(query, passage, logit) for query, scored in TAUGHT.items() for passage, logit in scored.items()]
+    schema = {"query": pl.Int32, "passage": pl.Int32, "logit": pl.Float32}
+    write_table(tmp_path / "targets.parquet", TARGETS, [pl.DataFrame(rows, schema=schema, orient="row").to_arrow()])
+    return tmp_path / "targets.parquet"
+
+
+def test_lists_are_those_of_the_queries(scored: Path) -> None:
+    found = Targets.read(scored, np.array([0, 1, 5]))
+    assert found.passages.offsets.tolist() == [0, 4, 4, 5]
+    assert found.passages.values.tolist() == [3, 5, 8, 9, 4]
+    assert found.logits.tolist() == [1.0, -2.0, 0.5, 3.0, 20.0]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 6])
+def test_drawn_passages_and_their_weights(scored: Path, count: int) -> None:
+    """The weights are the softmax of the log odds; positive 77 was not scored, and has all the weight."""
+    queries, positives = [0, 0, 2, 5], [8, 77, 1, 4]
+    targets, seen = Targets.read(scored, np.array([0, 2, 5])), set[int]()
+    for seed in range(50):
+        generator = np.random.default_rng(seed)
+        drawn, weights = targets.draw(np.array([0, 0, 1, 2]), np.array(positives), count, generator)
+        assert drawn.shape == (4, count) and weights.shape == (4, 1 + count)
+        for query, positive, others, weight in zip(queries, positives, drawn.tolist(), weights, strict=True):
+            listed = TAUGHT[query]
+            assert set(others) <= set(listed) and len(set(others)) >= min(count, len(listed))
+            odds = np.exp([listed.get(passage, -np.inf) for passage in [positive, *others]])
+            expected = odds / odds.sum() if positive in listed else np.eye(1 + count)[0]
+            np.testing.assert_allclose(weight, expected, rtol=1e-5)
+        seen |= set(drawn[0].tolist())
+    assert seen == set(TAUGHT[0])
+
+
+def test_examples_draw_what_the_teacher_scored(examples: Examples, scored: Path) -> None:
+    taught = replace(examples, targets=Targets.read(scored, examples.queries))
+    row = int(np.flatnonzero(examples.queries == 0)[0])
+    batch = draw_batch(taught, np.array([row]), 2, np.random.default_rng(0))
+    assert batch.targets is not None and batch.targets.shape == (1, 3)
+    inside = batch.passages[1:][batch.targets[0, 1:] > 0]
+    assert set(inside.tolist()) <= set(TAUGHT[0])
+    assert draw_batch(examples, np.array([row]), 2, np.random.default_rng(0)).targets is None
+
+
+def test_trainings_draw_different_batches() -> None:
+    sections = ("train_retriever", "train_dual_encoder", "pair.pretrain", "pair.finetune", "distil")
+    assert len({stream(13, section) for section in sections}) == len(sections)
+    assert stream(13, "distil") == stream(13, "distil") != stream(14, "distil")

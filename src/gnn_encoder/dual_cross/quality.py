@@ -1,7 +1,5 @@
 """The quality of generated queries: ROUGE-L against the dev queries, and self-BLEU among a passage's own (section 5).
 
-How both go with retrieval is Figures 3 and 4 of the paper.
-
 The texts are compared in lower case and without punctuation.
 """
 
@@ -19,7 +17,6 @@ from numpy.typing import NDArray
 
 log = logging.getLogger(__name__)
 NGRAMS = 4
-LEVELS = 5  # of diversity (Figure 4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,9 +29,7 @@ class Quality:
     self_bleu: float  # 1 if all queries of each passage are the same; 0 with one view
 
 
-def measure_queries(
-    pairs: pl.DataFrame, asked_queries: Path, passages: Path, generated: Path, views: int
-) -> tuple[Quality, pl.DataFrame]:
+def measure_queries(pairs: pl.DataFrame, asked_queries: Path, passages: Path, generated: Path, views: int) -> Quality:
     """Compare generated queries with the data's own queries for the same passages, and log what comes out.
 
     Args:
@@ -43,9 +38,6 @@ def measure_queries(
         passages: the passages table.
         generated: the table of generated queries, in which row r is view r % views of passage r // views.
         views: generated queries per passage.
-
-    Returns:
-        The means, and of each pair the columns query, passage, rouge_l (of the best query) and self_bleu.
     """
     queries, found = pairs["query"].to_numpy(), pairs["passage"].to_numpy()
     asked, read = texts_of_rows(asked_queries, queries), texts_of_rows(passages, found)
@@ -54,30 +46,17 @@ def measure_queries(
     written = [flat[first : first + views] for first in range(0, len(flat), views)]
     scores = np.array([[rouge_l(one, query) for one in w] for query, w in zip(asked, written, strict=True)])
     best = np.maximum.accumulate(scores, axis=1)
-    alike = np.array([self_bleu(one) for one in written])
-    of_pairs = pairs.select("query", "passage", rouge_l=best[:, -1], self_bleu=alike)
     copied = [rouge_l(first_sentence(text), query) for query, text in zip(asked, read, strict=True)]
     quality = Quality(
         pairs=len(pairs),
         rouge_l=[float(value) for value in best.mean(axis=0)],
         rouge_l_first_sentence=float(np.mean(copied)),
-        self_bleu=float(alike.mean()),
+        self_bleu=float(np.mean([self_bleu(one) for one in written])),
     )
     told = ", ".join(f"best of {k + 1}: {value:.3f}" for k, value in enumerate(quality.rouge_l))
     log.info("ROUGE-L %s; a passage's first sentence: %.3f", told, quality.rouge_l_first_sentence)
     log.info("self-BLEU-4 %.3f", quality.self_bleu)
-    return quality, of_pairs
-
-
-def by_diversity(pairs: pl.DataFrame, measure: str) -> pl.DataFrame:
-    """The pairs of each level of self-BLEU, a fifth of 0..1, the most diverse first: how many, and means (Figure 4).
-
-    Args:
-        pairs: columns self_bleu, rouge_l, and `measure`, which is that of the pair's query.
-    """
-    level = (pl.col("self_bleu") * LEVELS).floor().clip(0, LEVELS - 1)
-    means = pl.col("self_bleu", "rouge_l", measure).mean()
-    return pairs.group_by(level.alias("level")).agg(pl.len().alias("pairs"), means).sort("level").drop("level")
+    return quality
 
 
 def rouge_l(text: str, reference: str) -> float:

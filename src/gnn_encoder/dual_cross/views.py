@@ -1,12 +1,10 @@
 """Generated queries: views of passages (Eq. 9, 10), how good they are, and what pre-training learns from (3.5)."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
-import polars as pl
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import fingerprint
@@ -22,9 +20,8 @@ from gnn_encoder.base.matrix import (
     read_block,
     read_manifest,
 )
-from gnn_encoder.base.view_pool import Pool, PoolKind
+from gnn_encoder.base.view_pool import Pool
 from gnn_encoder.pipeline.params import DualCross
-from gnn_encoder.search.exact import ways_top_k
 from gnn_encoder.text.corpus import write_windows
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.inputs import Inputs
@@ -33,7 +30,6 @@ from gnn_encoder.train.dev import Views
 from gnn_encoder.train.examples import Examples, Ragged
 
 PLAIN_WEIGHT = 0.5  # of the passage read alone, in the mean of its views
-Judge = Callable[[Rows], dict[str, float]]  # the mean of each measure, of rankings (n, depth) of the queries
 
 
 def pool_of(section: DualCross) -> Pool:
@@ -111,31 +107,6 @@ def write_means(source: Path, folder: Path, pool: Pool, *, dtype: str, origin: O
     window = max(1, block_size(shape[1]) // stored.views)
     rows = window * stored.views
     write_windows(folder, manifest, window, make, unit="means of views")
-
-
-def measure_views(
-    matrix: Path, queries: Matrix, judge: Judge, identical: Identical, *, depth: int, pool: Pool
-) -> pl.DataFrame:
-    """A row of measures with only the first view of each passage, with its first two, and so on.
-
-    The search is exact (section 5.1, Table 6), and reads the matrix once for all rows. With several views there is a
-    row for each way to pool them; one view has its own score in all of them.
-
-    Args:
-        matrix: the matrix of views. *Shape:* (passages * stored views, d).
-        queries: their embeddings. *Shape:* (n, d).
-        identical: tells what the queries are themselves, which they do not find.
-        depth: passages to retrieve per query.
-        pool: settings of the pools that have some.
-    """
-    stored, kinds = read_manifest(matrix), get_args(PoolKind)
-    counted = [(1, kinds[:1]), *((views, kinds) for views in range(2, stored.views + 1))]
-    ways = [(views, replace(pool, kind=kind)) for views, kinds in counted for kind in kinds]
-    n_passages = stored.shape[0] // stored.views
-    found = ways_top_k(matrix, queries, min(depth + identical.most, n_passages), ways)
-    rankings = (identical.without_own(*one, depth)[0] for one in found)
-    rows = zip(ways, map(judge, rankings), strict=True)
-    return pl.DataFrame([{"views": views, "pool": one.kind, **values} for (views, one), values in rows])
 
 
 def generated_examples(

@@ -5,7 +5,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from gnn_encoder.dual_cross.quality import by_diversity, measure_queries, rouge_l, self_bleu
+from gnn_encoder.dual_cross.quality import measure_queries, rouge_l, self_bleu
 
 from ...texts import write_passages, write_queries
 
@@ -42,21 +42,9 @@ def test_measure(tmp_path: Path) -> None:
     generated = ["a b", "a b c d", "no", "no", "x", "c d e y"]  # two views of three passages
     written = write_queries(tmp_path / "queries.parquet", generated)
     pairs = pl.DataFrame({"query": [0, 1, 0], "passage": [0, 2, 2]}, schema={"query": pl.Int32, "passage": pl.Int32})
-    found, of_pairs = measure_queries(pairs, asked, passages, written, views=2)
+    found = measure_queries(pairs, asked, passages, written, views=2)
     assert found.pairs == 3
     # Best of one: 2/3, 0, 0; of two: 1, 3/4, and "c d" of "c d e y" against "a b c d": 1/2.
     assert found.rouge_l == pytest.approx([2 / 9, (1 + 3 / 4 + 1 / 2) / 3])
     assert found.rouge_l_first_sentence == pytest.approx((2 / 3 + 1 + 1 / 2) / 3)
     assert found.self_bleu == pytest.approx((self_bleu(["a b", "a b c d"]) + 2 * self_bleu(["x", "c d e y"])) / 3)
-    assert of_pairs.select("query", "passage").rows() == pairs.rows()
-    assert of_pairs["rouge_l"].to_list() == pytest.approx([1, 3 / 4, 1 / 2])
-    assert of_pairs["self_bleu"].to_numpy().mean() == found.self_bleu
-
-
-def test_levels_of_diversity_by_hand() -> None:
-    """Two pairs in the first fifth, one on the border of the second, one that is all the same; none between."""
-    rows = {"self_bleu": [0.1, 0.2, 0.0, 1.0], "rouge_l": [0.4, 0.5, 0.6, 0.7], "RR@10": [1.0, 0.5, 0.0, 0.25]}
-    found = by_diversity(pl.DataFrame(rows), "RR@10")
-    assert found.columns == ["pairs", "self_bleu", "rouge_l", "RR@10"]
-    expected = [(2, 0.05, 0.5, 0.5), (1, 0.2, 0.5, 0.5), (1, 1.0, 0.7, 0.25)]
-    assert [row for of in found.rows() for row in of] == pytest.approx([row for of in expected for row in of])
