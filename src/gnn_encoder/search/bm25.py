@@ -137,17 +137,25 @@ class BM25Index:
     def _best(self, ids: list[int], depth: int, room: Scores) -> tuple[Rows, Scores]:
         """Rows and scores of the best passages of those in the lists of a query's words.
 
+        A list's own passages bound the last place from below, and so few of the next list are kept; the shortest, whose
+        word is the rarest and scores highest, comes first.
+
         `room` holds zeros, before and afterwards. *Shape:* (passages,) -> (<= depth,) both, best first.
         """
         data, indices, ends = (np.asarray(self.index.scores[name]) for name in ("data", "indices", "indptr"))
-        lists, found = [indices[ends[word] : ends[word + 1]].astype(np.intp) for word in ids], [room[:0]]
+        lists = [indices[ends[word] : ends[word + 1]].astype(np.intp) for word in ids]
         for word, rows in zip(ids, lists, strict=True):
             room[rows] = room.take(rows) + data[ends[word] : ends[word + 1]]
-        for rows in lists:
-            found.append(room.take(rows))
+        lowest, found = np.float32(0), [(np.empty(0, dtype=np.intp), room[:0])]
+        for rows in sorted(lists, key=len):
+            scores = room.take(rows)
             room[rows] = 0  # a passage in a later list too is found once
-        rows, scores = np.concatenate([np.empty(0, dtype=np.intp), *lists]), np.concatenate(found)
-        return top(rows[scores > 0], scores[scores > 0], depth)
+            kept = np.flatnonzero(scores >= lowest) if lowest else np.flatnonzero(scores)
+            found.append((rows[kept], scores[kept]))
+            if len(kept) > depth:
+                lowest = np.partition(found[-1][1], -depth)[-depth]
+        rows, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return top(rows, scores, depth)
 
 
 def top(rows: Rows, scores: Scores, depth: int) -> tuple[Rows, Scores]:
