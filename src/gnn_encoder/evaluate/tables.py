@@ -203,11 +203,6 @@ def count(number: int) -> str:
     return f"{number:,}"
 
 
-def counted(number: int, name: str) -> str:
-    """A number of things, whose name gets an s where there is not one of them."""
-    return f"{number:,} {name}{'' if number == 1 else 's'}"
-
-
 def shortened(text: str, length: int) -> str:
     """A text on one line of a terminal, cut after a whole word."""
     text = without_controls(text)
