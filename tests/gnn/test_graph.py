@@ -1,16 +1,20 @@
-"""The graph against worked-out values and a loop over edges."""
+"""The graph against worked-out values and loops: its edges, its nodes, and labelled passages first."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.gnn.graph import Graph
+from gnn_encoder.base.tables import QUERIES, write_table
+from gnn_encoder.gnn.graph import NODES, Graph, draw, labelled_first, write_nodes
 
 Columns = dict[str, NDArray[Any]]
+PAIRS = {"query": pl.Int32, "passage": pl.Int32}
 
 
 def table(passages: list[list[int]], scores: list[list[float]]) -> Columns:
@@ -92,7 +96,7 @@ def test_edges_equal_a_loop(cap: int | None) -> None:
 
 
 def pairs_of(*rows: tuple[int, int]) -> pl.DataFrame:
-    return pl.DataFrame(list(rows), schema={"query": pl.Int32, "passage": pl.Int32}, orient="row")
+    return pl.DataFrame(list(rows), schema=PAIRS, orient="row")
 
 
 def test_edges_of_pairs() -> None:
@@ -134,3 +138,59 @@ def spoil(column: str, row: int, value: float) -> Columns:
 def test_a_wrong_table_is_told(columns: Columns, message: str) -> None:
     with pytest.raises(UserError, match=message):
         Graph.from_edges(columns, n_queries=3, n_passages=5)
+
+
+def queries_table(path: Path, prefix: str, count: int) -> Path:
+    names = [f"{prefix}{i}" for i in range(count)]
+    batches = [pa.record_batch([[name], [f"text of {name}"], [[]]], QUERIES) for name in names]
+    write_table(path, QUERIES, batches)  # a row group each: rows are taken across batches
+    return path
+
+
+@pytest.mark.parametrize(("rows", "own"), [([], []), ([0, 3], ["u0", "u3"])])
+def test_nodes_are_written_in_order(tmp_path: Path, rows: list[int], own: list[str]) -> None:
+    training, unlabelled = (
+        queries_table(tmp_path / "train.parquet", "t", 2),
+        queries_table(tmp_path / "unlabelled.parquet", "u", 4),
+    )
+    write_nodes(tmp_path, training=training, unlabelled=unlabelled, rows=np.array(rows, dtype=np.int64))
+    assert pl.read_parquet(tmp_path / NODES)["qid"].to_list() == ["t0", "t1", *own]
+
+
+def test_draw() -> None:
+    assert draw(4, None, 0).tolist() == draw(4, 9, 0).tolist() == [0, 1, 2, 3]
+    drawn = draw(100, 10, 5)
+    assert len(set(drawn.tolist())) == 10 and (np.diff(drawn) > 0).all() and drawn.max() < 100
+    assert drawn.tolist() == draw(100, 10, 5).tolist() != draw(100, 10, 6).tolist()
+
+
+def test_labelled_first_by_hand() -> None:
+    matrix = np.arange(6, dtype=np.float32)[:, None]  # passage p has the embedding (p,), so that it scores p
+    queries = np.ones((3, 1), dtype=np.float32)
+    passages = np.array([[5, 4, 3]] * 3)
+    scores = passages.astype(np.float32)
+    # Query 0 has a labelled passage among its top ones and one that was not found, query 1 none, query 2 more than k.
+    pairs = pl.DataFrame([(0, 4), (0, 1), (2, 0), (2, 1), (2, 2), (2, 3)], schema=PAIRS, orient="row")
+    found, of = labelled_first(passages, scores, pairs, queries, matrix)
+    assert found.tolist() == [[4, 1, 5], [5, 4, 3], [3, 2, 1]]
+    assert of.tolist() == found.tolist()
+
+
+def test_labelled_first_equals_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gnn_encoder.gnn.graph.PAIRS_AT_A_TIME", 7)
+    draw = np.random.default_rng(3)
+    queries, matrix = draw.normal(size=(20, 4)).astype(np.float32), draw.normal(size=(30, 4)).astype(np.float16)
+    every = queries @ matrix.astype(np.float32).T
+    passages = np.argsort(-every, axis=1)[:, :5]
+    pairs = pl.DataFrame({"query": draw.integers(20, size=40), "passage": draw.integers(30, size=40)}).unique()
+    found, of = labelled_first(passages, np.take_along_axis(every, passages, 1), pairs, queries, matrix)
+    for query in range(20):
+        own = sorted(pairs.filter(query=query)["passage"].to_list(), key=lambda p: -every[query, p])
+        assert found[query].tolist() == (own + [p for p in passages[query].tolist() if p not in own])[:5]
+    np.testing.assert_allclose(of, np.take_along_axis(every, found, 1), rtol=1e-5)
+
+
+def test_without_labels_nothing_changes() -> None:
+    passages, scores = np.array([[2, 0], [1, 2]]), np.array([[3, 1], [2, 2]], dtype=np.float32)
+    found, of = labelled_first(passages, scores, pl.DataFrame(schema=PAIRS), np.ones((2, 1)), np.ones((3, 1)))
+    assert (found.tolist(), of.tolist()) == (passages.tolist(), scores.tolist())
