@@ -186,8 +186,8 @@ def train_gnn_encoder(
         _log_rounds("encoder and GNN", joint)
         groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate)]
         groups += _groups(task, gnn, mgt.joint.gnn_learning_rate)
-        how = {"name": "joint", "title": "encoder and GNN"}
-        history += fit(task, groups, folder / "joint", **how, seed=params.seed, **_stops(mgt.joint))
+        title, stops = "encoder and GNN", _stops(mgt.joint)
+        history += fit(task, groups, folder / "joint", name="joint", title=title, seed=params.seed, **stops)
     return gnn, history
 
 
