@@ -19,7 +19,7 @@ from .project import ROOT
 
 STAGES = list(read_stages(ROOT))
 PACKAGE = ROOT / "src" / "gnn_encoder"
-RUNS = ("experiment", "params", "project", "stage")  # and places; it decides nothing
+RUNS = ("experiment", "params", "project", "section", "stage")  # and places; it decides nothing
 PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
 MISSING = object()
 

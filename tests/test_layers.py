@@ -19,7 +19,7 @@ ORDER = (
     ("estimator", "pair", "dual_cross"),
 )
 # What the sections of params.yaml hold, where artifacts lie, and how they are opened, which all may read.
-SHARED = tuple(f"gnn_encoder.pipeline.{name}" for name in ("params", "project", "opening"))
+SHARED = tuple(f"gnn_encoder.pipeline.{name}" for name in ("params", "project", "section"))
 LEVEL = {package: level for level, packages in enumerate(ORDER) for package in packages}
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -10,11 +9,12 @@ import torch
 
 from gnn_encoder.base import matrix as arrays
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.view_pool import BEST, Pool, PoolKind
 from gnn_encoder.search import exact
 from gnn_encoder.search.exact import (
+    BEST,
     MISSING,
     NOTHING,
+    Pool,
     _Faiss,
     _Torch,
     array_top_k,
@@ -74,7 +74,7 @@ def test_streaming_the_mean(save_matrix: Save, views: int, block_rows: int, monk
 
 def test_a_curve_of_views_and_queries_in_chunks(save_matrix: Save, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, queries = save_matrix(whole_numbers(0, 450, 4), views=VIEWS), whole_numbers(1, 30, 4)
-    ways = [(views, Pool(kind)) for views in range(1, VIEWS + 1) for kind in get_args(PoolKind)]
+    ways = [(views, Pool(kind)) for views in range(1, VIEWS + 1) for kind in ("max", "mean")]
     expected = [ways_top_k(folder, queries, 20, [way])[0] for way in ways]
     monkeypatch.setattr(arrays, "READ_ROWS", 50)
     monkeypatch.setattr(exact, "MERGE_ENTRIES", 20 * 11)  # eleven queries at a time
@@ -135,3 +135,26 @@ def test_a_row_stays_once_with_its_best_score() -> None:
     rows, scores = unpack(found)
     assert rows.tolist() == [[7, 2, -1, -1, -1, -1]] and scores[0, :2].tolist() == [3, 2]
     assert found[0, 2:].tolist() == [NOTHING] * 4
+
+
+OF_VIEWS = np.array([[[1.0, 3.0], [2.0, 2.0]], [[-1.0, -5.0], [0.0, 0.25]]], dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("pool", "expected"),
+    [
+        (Pool("max"), [[3, 2], [-1, 0.25]]),
+        (Pool("mean"), [[2, 2], [-3, 0.125]]),
+        (Pool("mean", plain=0.75), [[1.5, 2], [-2, 0.0625]]),
+    ],
+)
+def test_a_passages_score_of_its_views(pool: Pool, expected: list[list[float]]) -> None:
+    found = pool.scores(OF_VIEWS)
+    assert found.dtype == np.float32 and found.shape == (2, 2)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_weights_of_the_mean() -> None:
+    assert Pool("mean").weights(4).tolist() == [0.25] * 4
+    assert Pool("mean", plain=0.5).weights(5).tolist() == [0.5, 0.125, 0.125, 0.125, 0.125]
+    assert Pool("mean", plain=0.5).weights(1).tolist() == [1]

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 import torch
 
-from gnn_encoder.base.view_pool import Pool
 from gnn_encoder.pipeline.params import Params
+from gnn_encoder.search.exact import Pool
 from gnn_encoder.text import cross_encoder as encoded_pairs
 from gnn_encoder.text.corpus import passage_inputs
 from gnn_encoder.text.cross_encoder import CrossEncoder

@@ -20,8 +20,8 @@ from gnn_encoder.base.matrix import (
     read_block,
     read_manifest,
 )
-from gnn_encoder.base.view_pool import Pool
 from gnn_encoder.pipeline.params import DualCross
+from gnn_encoder.search.exact import Pool
 from gnn_encoder.text.corpus import write_windows
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.inputs import Inputs

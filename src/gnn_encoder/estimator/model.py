@@ -26,7 +26,8 @@ from gnn_encoder.gnn.masking import fold_count
 from gnn_encoder.gnn.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.gnn.network import CONFIG, WEIGHTS, QueryPassageGNN
 from gnn_encoder.gnn.train import draw_dev, new_gnn, supervise, train_on_embeddings
-from gnn_encoder.pipeline.params import MGT, Alone, Own, described
+from gnn_encoder.pipeline.params import MGT, Alone, Own
+from gnn_encoder.pipeline.section import described
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.device import device
 from gnn_encoder.text.inputs import WINDOW

@@ -17,7 +17,8 @@ from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import publish, write_json
 from gnn_encoder.gnn.attention import GraphAttention
-from gnn_encoder.pipeline.params import Count, Gate, Section, described
+from gnn_encoder.pipeline.params import Count, Gate
+from gnn_encoder.pipeline.section import Section, described
 
 WEIGHTS = "gnn.safetensors"
 CONFIG = "gnn.json"

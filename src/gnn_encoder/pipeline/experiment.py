@@ -19,7 +19,8 @@ from ruamel.yaml.error import YAMLError
 
 from gnn_encoder.base.errors import UserError, shorten
 from gnn_encoder.base.files import write_text
-from gnn_encoder.pipeline.params import Params, described, load_params, parse_yaml
+from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.section import described, parse_yaml
 from gnn_encoder.pipeline.stage import lookup
 
 PARAMS = Path("params.yaml")

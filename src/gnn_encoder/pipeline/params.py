@@ -1,81 +1,23 @@
-"""What every section of params.yaml is: its base class, the types that sections share, and errors in words."""
+"""The sections of params.yaml, in its order, and what their values may be."""
 
-import re
-from collections.abc import Iterable
-from functools import reduce
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
-from gnn_encoder.base.errors import UserError, shorten
-from gnn_encoder.base.view_pool import PoolKind
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.pipeline.section import Section, described, parse_yaml
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
-Epochs = Annotated[float, Field(gt=0)]  # passes over the queries; 0.5: a random half of them, once
+Number = Annotated[int, Field(ge=0)]
+Several = Annotated[int, Field(ge=2)]
+Tokens = Annotated[int, Field(ge=4)]  # of a text, special ones included
 Depth = Annotated[int, Field(ge=1, le=32_767)]  # ranks are int16
-Share = Annotated[float, Field(ge=0, le=1)]
-Gate = Literal["learned"] | Annotated[float, Field(ge=0, le=1)]  # Eq. 9, or a constant in its place
-
-
-class Section(BaseModel):
-    """A section of the experiment. It is immutable, and an unknown key in it is an error."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-    def only(self, names: Iterable[str]) -> Self:
-        """A copy that holds only the parameters of these dotted names: reading any other is an AttributeError.
-
-        The values are not checked again.
-        """
-        asked: dict[str, list[str]] = {}
-        for name in names:
-            head, _, rest = name.partition(".")
-            asked.setdefault(head, []).append(rest)
-        values = {head: getattr(self, head) for head in asked}
-        parts = {
-            head: value.only(asked[head])
-            for head, value in values.items()
-            if isinstance(value, Section) and "" not in asked[head]
-        }
-        return self.model_construct(**values | parts)
-
-    def value(self, name: str) -> Any:
-        """A parameter by its dotted name."""
-        return reduce(lambda of, part: of[part] if isinstance(of, dict) else getattr(of, part), name.split("."), self)
-
-
-SHOWN = 5  # errors that are told
-DEFAULTS = "`git show HEAD:params.yaml` shows the default"
-
-
-def described(found: ValidationError) -> str:
-    """All of pydantic's errors in words; of many the first ones."""
-    told = [_described(error) for error in found.errors()]
-    return "; ".join(told[:SHOWN]) + (f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else "")
-
-
-def _described(error: Any) -> str:
-    """One of pydantic's errors in words: the parameter, the value, the rule and, where it is not obvious, the cure."""
-    # For a union, pydantic also names the member that failed (literal['learned'], constrained-float): leave that out.
-    name = ".".join(str(part) for part in error["loc"] if str(part).isidentifier() or isinstance(part, int))
-    kind, given = error["type"], shorten(error["input"], 200)
-    if kind == "value_error":  # raised by one of our validators, whose message names the parameters
-        return str(error["ctx"]["error"])
-    if kind == "extra_forbidden":
-        return f"{name} is not a parameter (value {given}); remove it or correct its name"
-    if kind == "missing":
-        return f"{name} is missing; {DEFAULTS}"
-    if kind == "model_type":
-        return f"{name or 'the file'} is {given}: must be lines of `key: value`; {DEFAULTS}"
-    if kind == "float_type" and isinstance(error["input"], str):
-        return f"{name} is the text {given}: must be a number such as 5e-5, without quotes"
-    if kind == "string_type" and isinstance(error["input"], dict):  # YAML reads a text with a colon as a mapping
-        return f"{name} is {given}: must be a text; in a shell '{name}=\"TEXT\"', in both kinds of quotes"
-    return f"{name} is {given}: {error['msg'][0].lower() + error['msg'][1:]}"
+Epochs = Annotated[float, Field(ge=0)]  # passes over the queries; 0.5: a random half of them, once
+Gate = Literal["learned"] | Share  # Eq. 9, or a constant in its place
 
 
 class Names(Section):
@@ -132,10 +74,10 @@ class Encoder(Section):
     passage_prefix: str | None = None  # put before every passage, before its title
     temperature: Annotated[float, Field(gt=0)] | None  # scores are divided by it; null: 0.05 with cosine, 1 with dot
     shared: bool  # one set of weights for queries and passages
-    query_length: Annotated[int, Field(ge=4)]  # tokens, special ones included
-    passage_length: Annotated[int, Field(ge=4)]
+    query_length: Tokens
+    passage_length: Tokens
     dropout: Annotated[float, Field(ge=0, lt=1)]
-    frozen_layers: Annotated[int, Field(ge=0)]  # embeddings and this many lower layers are not trained
+    frozen_layers: Number  # embeddings and this many lower layers are not trained
     precision: Literal["auto", "bf16", "fp32"]
     batch_tokens: Count  # padded tokens of one inference batch
     chunk_size: Count  # passages, or queries of as many tokens, encoded at a time with gradients: GradCache
@@ -146,32 +88,38 @@ class Encoder(Section):
         return {"batch_tokens": self.batch_tokens, "chunk_size": self.chunk_size}
 
 
-class CachePassages(Section):
-    """Passage embeddings on disk."""
+StopWords = Literal[
+    "english", "danish", "dutch", "french", "german", "italian", "norwegian", "portuguese", "russian", "spanish",
+    "swedish", "turkish",
+]  # fmt: skip
+Stemmer = Literal[
+    "arabic", "danish", "dutch", "english", "finnish", "french", "german", "hungarian", "italian", "norwegian",
+    "portuguese", "romanian", "russian", "spanish", "swedish",
+]  # fmt: skip
 
-    dtype: Literal["float16", "float32"]
+
+class BM25(Section):
+    """Lexical retrieval (bm25s, Lucene's formula)."""
+
+    depth: Depth  # candidates a training query
+    stop_words: StopWords | None  # the language whose stop words are left out
+    stemmer: Stemmer | None  # the language of the Snowball stemmer
 
 
 class Dev(Section):
     """The dev score of every training of an encoder, by which it keeps its best weights."""
 
     queries: Count  # dev queries, a fixed random sample
-    evaluations: Annotated[int, Field(ge=2)]  # spread evenly over a training, start and end included
+    evaluations: Several  # spread evenly over a training, start and end included
 
 
 class Contrastive(Section):
     """Training a dual-encoder by Eq. 2."""
 
-    epochs: Annotated[float, Field(ge=0)]  # 0: it stays as it is
-    batch_size: Annotated[int, Field(ge=2)]  # queries, over all devices
-    negatives: Annotated[int, Field(ge=0)] = 0  # hard negatives a query
+    epochs: Epochs  # 0: it stays as it is
+    batch_size: Several  # queries, over all devices
+    negatives: Number = 0  # hard negatives a query
     learning_rate: Rate
-
-
-class TrainDualEncoder(Contrastive):
-    """Training M_de; it starts from the base model as in RocketQA, or from the first retriever."""
-
-    init: Literal["base", "retriever"]
 
 
 class MineCandidates(Section):
@@ -185,13 +133,13 @@ class TrainCrossEncoder(Section):
 
     model: str | None  # null: encoder.model
     max_length: Annotated[int, Field(ge=8)]  # tokens of a pair
-    epochs: Epochs
-    batch_size: Annotated[int, Field(ge=2)]  # queries
+    epochs: Annotated[float, Field(gt=0)]
+    batch_size: Several  # queries
     negatives: Count  # candidates a query
     learning_rate: Rate
     pooling: Literal["cls", "mean"] = "cls"  # what the head reads: the [CLS] state, or the mean of all states
     loss: Literal["pointwise", "listwise"] = "pointwise"  # each pair by itself, or a query's passages together
-    range_min: Annotated[int, Field(ge=0)] = 0  # first rank of the mined candidates that negatives come from
+    range_min: Number = 0  # first rank of the mined candidates that negatives come from
     range_max: Count | None = None  # the rank after the last one; null: all that were mined
 
     @model_validator(mode="after")
@@ -222,54 +170,103 @@ class Denoise(Section):
     relative: Annotated[float, Field(gt=0, le=1)] | None = None
 
 
-StopWords = Literal[
-    "english", "danish", "dutch", "french", "german", "italian", "norwegian", "portuguese", "russian", "spanish",
-    "swedish", "turkish",
-]  # fmt: skip
-Stemmer = Literal[
-    "arabic", "danish", "dutch", "english", "finnish", "french", "german", "hungarian", "italian", "norwegian",
-    "portuguese", "romanian", "russian", "spanish", "swedish",
-]  # fmt: skip
+class TrainDualEncoder(Contrastive):
+    """Training M_de; it starts from the base model as in RocketQA, or from the first retriever."""
+
+    init: Literal["base", "retriever"]
 
 
-class BM25(Section):
-    """Lexical retrieval (bm25s, Lucene's formula)."""
+class PairStage(Contrastive):
+    """One of the two training stages of PAIR."""
 
-    depth: Depth  # candidates a training query
-    stop_words: StopWords | None  # the language whose stop words are left out
-    stemmer: Stemmer | None  # the language of the Snowball stemmer
+    alpha: Share  # weight of the passage-centric loss (PAIR Eq. 6)
 
 
-class Index(Section):
-    """The FAISS index that is searched online."""
+class Pair(Section):
+    """PAIR: passage-centric similarity, pseudo-labels by M_ce, two stages (PAIR, section 3)."""
 
-    factory: str  # FAISS factory string; Flat is the exact IndexFlatIP
+    teacher: TrainCrossEncoder | None  # the M_ce that gives pseudo-labels; null: that of train_cross_encoder
+    s_pos: Fraction  # pseudo-positives score above
+    s_neg: Fraction  # hard negatives score below
+    pseudo_labels: bool  # false: both stages on labelled data alone (the paper's w/o KD)
+    pretrain: PairStage
+    finetune: PairStage
 
 
-class Retrieve(Section):
-    """Depth of the runs."""
+class Generator(Section):
+    """The query generation model P_QG(q|d) (Dual-Cross-Encoder, section 3.4)."""
 
-    depth: Count
+    model: str | None  # a seq2seq model, used as it is; null: an encoder-decoder from encoder.model, trained here
+    file: str | None = None  # of queries that were generated already: data/queries.py; null: a model generates them
+    epochs: Annotated[float, Field(gt=0)]
+    learning_rate: Rate
+    query_length: Tokens
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if self.file and self.model:
+            raise ValueError(
+                f"dual_cross.generator.file is {self.file!r} and dual_cross.generator.model {self.model!r}: "
+                "one of them must be null"
+            )
+        return self
+
+
+class DualCross(Section):
+    """Dual-Cross-Encoder: passages encoded together with generated queries, several views a passage."""
+
+    generator: Generator
+    generated: Annotated[int, Field(ge=1, le=127)]  # queries that are generated a passage
+    views: Annotated[int, Field(ge=1, le=127)]  # of these, the ones that are nearest to it are kept
+    # What a passage's score is, of its views' scores. max is the paper: Eq. 11, and E_P trains with the query that is
+    # asked beside each passage (Eq. 8). With mean the passage read alone is a view too, the first, and E_P trains as it
+    # reads in search: most passages alone, the others beside a generated query.
+    pool: Literal["max", "mean"]
+    queries: Count | None  # how many generated queries, drawn at random, are used for pre-training; null: all
+    max_length: Annotated[int, Field(ge=8)]  # tokens of a query and its passage
+    # Labelled queries with their hard negatives: those that M_de trains on, or BM25's (section 3.5).
+    examples: Literal["denoised", "bm25"] = "denoised"
+    pretrain: Contrastive  # on generated queries
+    finetune: Contrastive  # on `examples`
+
+    @model_validator(mode="after")
+    def _kept_of_generated(self) -> Self:
+        if self.views > self.generated:
+            raise ValueError(
+                f"dual_cross.views is {self.views}: must be at most dual_cross.generated, {self.generated}"
+            )
+        return self
+
+    @property
+    def vectors(self) -> int:
+        """Views of a passage, the plain one included."""
+        return self.views + self.has_plain_view
+
+    @property
+    def has_plain_view(self) -> bool:
+        """Whether the passage read alone is a view too, the first."""
+        return self.pool == "mean"
+
+
+class CachePassages(Section):
+    """Passage embeddings on disk."""
+
+    dtype: Literal["float16", "float32"]
 
 
 class BuildGraph(Section):
     """The query-passage graph (section 3.2)."""
 
-    unlabelled: (
-        Annotated[int, Field(ge=0)] | None
-    )  # how many queries without labels, at random, become nodes; null: all
+    unlabelled: Number | None  # how many queries without labels, at random, become nodes; null: all
     k: Depth  # passages a query
     labelled: bool  # a training query's labelled passages are among its k, first; attention tells their edges apart
-
-
-Epochs = Annotated[float, Field(ge=0)]  # the last pass may end early
 
 
 class Passes(Section):
     """What both phases and the control have. An epoch is a pass over the queries."""
 
     epochs: Epochs
-    batch_size: Annotated[int, Field(ge=2)]
+    batch_size: Several
     evaluate_every: Count  # steps
     patience: Count  # evaluations without a better score before training stops
 
@@ -304,7 +301,7 @@ class MGT(Section):
     masking: Literal["mgt", "drop_labelled"]
     beta: Annotated[float, Field(gt=0, le=0.5)]  # share of the queries masked in a round: there are two rounds or more
     max_neighbours: Count | None  # most queries a passage keeps, those with the best retrieval scores; null: all
-    negatives: Annotated[int, Field(ge=0)]
+    negatives: Number
     alone: Alone
     joint: Joint
 
@@ -315,76 +312,16 @@ class TrainNoGNN(Passes):
     learning_rate: Rate
 
 
-class PairStage(Contrastive):
-    """One of the two training stages of PAIR."""
+class Index(Section):
+    """The FAISS index that is searched online."""
 
-    alpha: Annotated[float, Field(ge=0, le=1)]  # weight of the passage-centric loss (PAIR Eq. 6)
-
-
-class Pair(Section):
-    """PAIR: passage-centric similarity, pseudo-labels by M_ce, two stages (PAIR, section 3)."""
-
-    teacher: TrainCrossEncoder | None  # the M_ce that gives pseudo-labels; null: that of train_cross_encoder
-    s_pos: Fraction  # pseudo-positives score above
-    s_neg: Fraction  # hard negatives score below
-    pseudo_labels: bool  # false: both stages on labelled data alone (the paper's w/o KD)
-    pretrain: PairStage
-    finetune: PairStage
+    factory: str  # FAISS factory string; Flat is the exact IndexFlatIP
 
 
-class Generator(Section):
-    """The query generation model P_QG(q|d) (Dual-Cross-Encoder, section 3.4)."""
+class Retrieve(Section):
+    """Depth of the runs."""
 
-    model: str | None  # a seq2seq model, used as it is; null: an encoder-decoder from encoder.model, trained here
-    file: str | None = None  # of queries that were generated already: data/generated.py; null: a model generates them
-    epochs: Epochs
-    learning_rate: Rate
-    query_length: Annotated[int, Field(ge=4)]  # tokens, special ones included
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> Self:
-        if self.file and self.model:
-            raise ValueError(
-                f"dual_cross.generator.file is {self.file!r} and dual_cross.generator.model {self.model!r}: "
-                "one of them must be null"
-            )
-        return self
-
-
-class DualCross(Section):
-    """Dual-Cross-Encoder: passages encoded together with generated queries, several views a passage."""
-
-    generator: Generator
-    generated: Annotated[int, Field(ge=1, le=127)]  # queries that are generated a passage
-    views: Annotated[int, Field(ge=1, le=127)]  # of these, the ones that are nearest to it are kept
-    # What a passage's score is, of its views' scores. max is the paper: Eq. 11, and E_P trains with the query that is
-    # asked beside each passage (Eq. 8). With mean the passage read alone is a view too, the first, and E_P trains as it
-    # reads in search: most passages alone, the others beside a generated query.
-    pool: PoolKind
-    queries: Count | None  # how many generated queries, drawn at random, are used for pre-training; null: all
-    max_length: Annotated[int, Field(ge=8)]  # tokens of a query and its passage
-    # Labelled queries with their hard negatives: those that M_de trains on, or BM25's (section 3.5).
-    examples: Literal["denoised", "bm25"] = "denoised"
-    pretrain: Contrastive  # on generated queries
-    finetune: Contrastive  # on `examples`
-
-    @model_validator(mode="after")
-    def _kept_of_generated(self) -> Self:
-        if self.views > self.generated:
-            raise ValueError(
-                f"dual_cross.views is {self.views}: must be at most dual_cross.generated, {self.generated}"
-            )
-        return self
-
-    @property
-    def vectors(self) -> int:
-        """Views of a passage, the plain one included."""
-        return self.views + self.has_plain_view
-
-    @property
-    def has_plain_view(self) -> bool:
-        """Whether the passage read alone is a view too, the first."""
-        return self.pool == "mean"
+    depth: Count
 
 
 class Evaluate(Section):
@@ -395,11 +332,8 @@ class Evaluate(Section):
     answers: Literal["string", "regex"]  # how the answers of a split that is judged by answers are written
 
 
-NotNegative = Annotated[int, Field(ge=0)]
-
-
 class Own(Section):
-    """What they may be; `GNNEncoder` says what they mean, and holds the defaults."""
+    """The arguments of `GNNEncoder` that no section has; it says what they mean, and holds the defaults."""
 
     k: Count
     labelled: bool
@@ -407,9 +341,9 @@ class Own(Section):
     similarity: Literal["cosine", "dot"]
     temperature: Annotated[float, Field(gt=0)]
     dev_queries: Count
-    dev_whole: NotNegative
+    dev_whole: Number
     dev_depth: Depth
-    seed: NotNegative
+    seed: Number
 
 
 class Params(Section):
@@ -461,33 +395,3 @@ def load_params(path: Path = Path("params.yaml")) -> Params:
         return Params.model_validate(parse_yaml(path.read_bytes(), path))
     except ValidationError as error:
         raise UserError(f"{path}: {described(error)}") from error
-
-
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML 1.1, and the numbers of YAML 1.2 that have an exponent and no point: `dvc exp run -S` writes 2e-05.
-
-    A key stands once in its section: DVC, which reads the same file, refuses more in words of its own.
-    """
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        first = dict[str, int]()
-        for key, _ in node.value:
-            name, line = str(key.value), key.start_mark.line + 1
-            if name in first:
-                raise yaml.YAMLError(f"key {name} stands in lines {first[name]} and {line}; keep one of them")
-            first[name] = line
-        found: dict[Any, Any] = super().construct_mapping(node, deep)
-        return found
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
-)
-
-
-def parse_yaml(content: bytes, source: str | Path) -> Any:
-    """Parse YAML, as every stage reads it."""
-    try:
-        return yaml.load(content.decode("utf-8"), _Loader)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, a number of thousands of digits, an odd date
-        raise UserError(f"{source}: not valid YAML in UTF-8: {' '.join(str(error).split())}") from error

@@ -9,7 +9,8 @@ from pydantic import ValidationError, model_validator
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import recorded_params
-from gnn_encoder.pipeline.params import Params, Section
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.section import Section
 
 DATA = Path("data")
 PREPARED = DATA / "prepared"

@@ -31,7 +31,8 @@ from gnn_encoder.base.files import (
     tidy,
     write_json,
 )
-from gnn_encoder.pipeline.params import Params, load_params, parse_yaml
+from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.section import parse_yaml
 
 PIPELINE = "dvc.yaml"
 CODE = ("src", "stages")

@@ -7,8 +7,9 @@ row. So one selection of the k least numbers finds the best passages with their 
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +26,41 @@ from gnn_encoder.base.matrix import (
     open_matrix,
     read_manifest,
 )
-from gnn_encoder.base.view_pool import BEST, Pool
 
 MERGE_ENTRIES = 2**22  # results of one chunk of queries that are merged at a time
 SCORES = 2**25  # scores of a block that become keys on a GPU at a time: 256 MiB, and four times that on the way
 HALF, MOST = 2**32 - 1, 2**31 - 1  # the lower 32 bits of a number, and all of an int32 but its sign
 MISSING = np.finfo(np.float32).min  # FAISS's score where it found nothing
 Keys = NDArray[np.int64]  # or a torch.Tensor of int64
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The score of a passage with views d_j^1 ... d_j^v for a query q, from s_i = q^T d_j^i.
+
+    max   s(q, d_j) = max_i s_i        (Dual-Cross-Encoder Eq. 11)
+    mean  s(q, d_j) = sum_i w_i s_i = q^T (sum_i w_i d_j^i): one vector a passage does it; w_i = 1/v, or `plain` for the
+          first view, which is the passage alone, and what is left for the others in equal parts
+    """
+
+    kind: Literal["max", "mean"] = "max"
+    plain: float | None = None  # weight of the first view in the mean; None: as that of any other
+
+    def scores(self, of_views: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Scores of passages from those of their views. *Shape:* (..., views) -> (...)."""
+        best = self.kind == "max"
+        found: NDArray[np.float32] = of_views.max(axis=-1) if best else of_views @ self.weights(of_views.shape[-1])
+        return found
+
+    def weights(self, views: int) -> NDArray[np.float32]:
+        """Of the views in their mean; they sum to 1. *Shape:* (views,)."""
+        weights = np.full(views, 1 / views, dtype=np.float32)
+        if self.plain is not None and views > 1:
+            weights[0], weights[1:] = self.plain, (1 - self.plain) / (views - 1)
+        return weights
+
+
+BEST = Pool()
 Way = tuple[int, Pool]  # how many views of each passage count, the first ones, and what makes its score of theirs
 
 

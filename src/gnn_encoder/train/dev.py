@@ -17,7 +17,7 @@ from torch import Tensor
 
 from gnn_encoder.base.distributed import rank, world_size
 from gnn_encoder.base.matrix import Matrix, Rows
-from gnn_encoder.base.view_pool import BEST, Pool
+from gnn_encoder.search.exact import BEST, Pool
 from gnn_encoder.text.batches import Batch
 from gnn_encoder.text.corpus import embed_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder

@@ -1,0 +1,95 @@
+"""What every section of params.yaml is: its base class, how YAML is read, and errors in words."""
+
+import re
+from collections.abc import Iterable
+from functools import reduce
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gnn_encoder.base.errors import UserError, shorten
+
+
+class Section(BaseModel):
+    """A section of the experiment. It is immutable, and an unknown key in it is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    def only(self, names: Iterable[str]) -> Self:
+        """A copy that holds only the parameters of these dotted names: reading any other is an AttributeError.
+
+        The values are not checked again.
+        """
+        asked = dict[str, list[str]]()
+        for name in names:
+            head, _, rest = name.partition(".")
+            asked.setdefault(head, []).append(rest)
+        found = {head: getattr(self, head) for head in asked}
+        parts = {head: found[head].only(rests) for head, rests in asked.items() if "" not in rests}
+        return self.model_construct(**found | parts)
+
+    def value(self, name: str) -> Any:
+        """A parameter by its dotted name."""
+        return reduce(lambda of, part: of[part] if isinstance(of, dict) else getattr(of, part), name.split("."), self)
+
+
+SHOWN = 5  # errors that are told
+DEFAULTS = "`git show HEAD:params.yaml` shows the default"
+
+
+def described(found: ValidationError) -> str:
+    """All of pydantic's errors in words; of many the first ones."""
+    told = [_described(error) for error in found.errors()]
+    return "; ".join(told[:SHOWN]) + (f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else "")
+
+
+def _described(error: Any) -> str:
+    """One of pydantic's errors in words: the parameter, the value, the rule and, where it is not obvious, the cure."""
+    # For a union, pydantic also names the member that failed (literal['learned'], constrained-float): leave that out.
+    name = ".".join(str(part) for part in error["loc"] if str(part).isidentifier() or isinstance(part, int))
+    kind, given = error["type"], shorten(error["input"], 200)
+    if kind == "value_error":  # raised by one of our validators, whose message names the parameters
+        return str(error["ctx"]["error"])
+    if kind == "extra_forbidden":
+        return f"{name} is not a parameter (value {given}); remove it or correct its name"
+    if kind == "missing":
+        return f"{name} is missing; {DEFAULTS}"
+    if kind == "model_type":
+        return f"{name or 'the file'} is {given}: must be lines of `key: value`; {DEFAULTS}"
+    if kind == "float_type" and isinstance(error["input"], str):
+        return f"{name} is the text {given}: must be a number such as 5e-5, without quotes"
+    if kind == "string_type" and isinstance(error["input"], dict):  # YAML reads a text with a colon as a mapping
+        return f"{name} is {given}: must be a text; in a shell '{name}=\"TEXT\"', in both kinds of quotes"
+    return f"{name} is {given}: {error['msg'][0].lower() + error['msg'][1:]}"
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """YAML 1.1, and the numbers of YAML 1.2 that have an exponent and no point: `dvc exp run -S` writes 2e-05.
+
+    A key stands once in its section: DVC, which reads the same file, refuses more in words of its own.
+    """
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        first = dict[str, int]()
+        for key, _ in node.value:
+            name, line = str(key.value), key.start_mark.line + 1
+            if name in first:
+                raise yaml.YAMLError(f"key {name} stands in lines {first[name]} and {line}; keep one of them")
+            first[name] = line
+        found: dict[Any, Any] = super().construct_mapping(node, deep)
+        return found
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
+def parse_yaml(content: bytes, source: str | Path) -> Any:
+    """Parse YAML, as every stage reads it."""
+    try:
+        return yaml.load(content.decode("utf-8"), _Loader)
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, a number of thousands of digits, an odd date
+        raise UserError(f"{source}: not valid YAML in UTF-8: {' '.join(str(error).split())}") from error
