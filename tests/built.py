@@ -8,7 +8,7 @@ import torch
 
 from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.experiment import init
+from gnn_encoder.pipeline.experiment import lay_over
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
@@ -43,7 +43,7 @@ def build(folder: Path, name: str) -> None:
     kind = KINDS[name]
     shutil.copytree(ROOT / "tests" / "tiny", folder / "tests" / "tiny")
     declare(folder)
-    init(["tests/tiny/params.yaml", "cache_passages.dtype=float32", "encoder.dropout=0.0", *kind.params])
+    lay_over(["tests/tiny/params.yaml", "cache_passages.dtype=float32", "encoder.dropout=0.0", *kind.params])
     call_stage("prepare")
     _save_models(load_params(), kind)
     project.embeddings("retriever").mkdir(parents=True)  # which the stage names, for a start that changed no weight

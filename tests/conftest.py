@@ -12,7 +12,7 @@ os.environ["MPLBACKEND"] = "agg"
 
 import pytest
 
-from gnn_encoder.pipeline.experiment import load_experiment
+from gnn_encoder.pipeline.experiment import preview
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import registry
 
@@ -39,7 +39,7 @@ def tiny_model() -> Path:
 @pytest.fixture(scope="session")
 def tiny_params() -> Params:
     """The whole tiny experiment: tests/tiny/params.yaml laid over that of the root; it runs in any folder."""
-    params = load_experiment(TINY / "params.yaml", TINY.parents[1] / "params.yaml")
+    params = preview([str(TINY / "params.yaml")], TINY.parents[1] / "params.yaml")
     data = params.data.model_copy(update={"unlabelled": str(TINY / "unlabelled.txt")})
     return params.model_copy(update={"data": data})
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from gnn_encoder.pipeline.experiment import init
+from gnn_encoder.pipeline.experiment import lay_over
 
 from .forks import ask
 from .project import DECLARED, set_params
@@ -166,7 +166,7 @@ def check_out(project: Project) -> None:
         if (ROOT / name).is_file() and not name.startswith("metrics/") and not name.endswith("dvc.lock"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
-    init([str(TINY_PARAMS)], folder / "params.yaml")
+    lay_over([str(TINY_PARAMS)], folder / "params.yaml")
     project.git("init", "--quiet", "--initial-branch=main")
     project.git("add", "--all")
     project.git("commit", "--quiet", "--message=Tiny experiment")

@@ -182,7 +182,7 @@ def _lay_over(arguments: list[str]) -> None:
         from gnn_encoder.init import check_base_model
 
         typer.echo(check_base_model(params.encoder))
-    changed = experiment.init(arguments)
+    changed = experiment.lay_over(arguments)
     typer.echo("\n".join(changed or ["params.yaml has these values already."]))
     is_new = any(line.startswith("data.path: ") for line in changed)
     if at is not None and is_new and not Path(at).expanduser().exists():

@@ -118,7 +118,7 @@ def fit(source: str, path: Path | None, arguments: Sequence[str]) -> Iterator[st
     Values that arguments (`KEY=VALUE`) give are kept, and others follow from them.
     """
     experiment.refuse_second()
-    at = [] if path is None else [f"data.path={experiment.shown(str(path))}"]
+    at = [] if path is None else [f"data.path={experiment.as_yaml(str(path))}"]
     usual = ["data.train_queries=null", *([GPU_TOKENS] if device().type == "cuda" else [])]
     settings = [*usual, f"data.source={source}", *at, *arguments]
     params = experiment.preview(settings)
@@ -129,7 +129,7 @@ def fit(source: str, path: Path | None, arguments: Sequence[str]) -> Iterator[st
     chosen = _values(params, experiment.given(arguments), found, longest, model.config.num_hidden_layers)
     encoder.freeze_lower(chosen.get("encoder.frozen_layers", params.encoder.frozen_layers))
     by = ["--data", source, *([] if path is None else ["--path", str(path)]), *arguments]
-    experiment.init(settings, chosen=chosen, by=shlex.join(by))
+    experiment.lay_over(settings, chosen=chosen, by=shlex.join(by))
     params = load_params()
     yield from _found(params, found)
     yield f"{stated.description(params.encoder)}; it reads {longest} tokens"

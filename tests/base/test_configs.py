@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gnn_encoder.pipeline.experiment import load_experiment
+from gnn_encoder.pipeline.experiment import preview
 from gnn_encoder.pipeline.params import Params
 
 from ..project import ROOT
@@ -82,7 +82,7 @@ EACH: dict[str, dict[str, Any]] = {
 
 
 def complete(name: str) -> Params:
-    return load_experiment(CONFIGS / f"{name}.yaml", ROOT / "params.yaml")
+    return preview([str(CONFIGS / f"{name}.yaml")], ROOT / "params.yaml")
 
 
 @pytest.mark.parametrize("name", PAPERS)

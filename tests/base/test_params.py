@@ -9,7 +9,7 @@ import yaml
 from dvc.utils.hydra import apply_overrides
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.pipeline.experiment import load_experiment
+from gnn_encoder.pipeline.experiment import preview
 from gnn_encoder.pipeline.params import Params, load_params
 
 from ..project import ROOT
@@ -20,7 +20,7 @@ DEFAULTS = "`git show HEAD:params.yaml` shows the default"
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.name)
 def test_committed_experiments_load(path: Path) -> None:
-    load_experiment(path, ROOT / "params.yaml")
+    preview([str(path)], ROOT / "params.yaml")
 
 
 def test_an_experiment_is_frozen() -> None:

@@ -174,7 +174,7 @@ def test_changes_of_params(key: str, value: bytes, config: bytes) -> None:
     with TemporaryDirectory() as place, chdir(place):
         for argument in (f"{key}={value.decode(errors='surrogateescape')}", "config.yaml"):
             write(Path(), {"params.yaml": PARAMS, "config.yaml": config})
-            done = told(partial(experiment.init, [argument]))
+            done = told(partial(experiment.lay_over, [argument]))
             assert not isinstance(done, UserError) or Path("params.yaml").read_bytes() == PARAMS
             load_params()
 

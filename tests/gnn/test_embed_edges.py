@@ -6,7 +6,7 @@ import pytest
 
 from gnn_encoder.base.files import MANIFEST
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.experiment import init
+from gnn_encoder.pipeline.experiment import lay_over
 from gnn_encoder.pipeline.stage import find_stage
 
 from ..project import call_stage, declare
@@ -16,7 +16,7 @@ from ..project import call_stage, declare
 def test_nothing_is_embedded_for_products(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, features: str) -> None:
     declare(tmp_path)
     monkeypatch.chdir(tmp_path)
-    init([f"mgt.edge_features={features}"])
+    lay_over([f"mgt.edge_features={features}"])
     for path in find_stage("embed_edges", ["gnn_encoder"]).inputs:  # empty: reading any of them would fail
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

@@ -17,7 +17,7 @@ import yaml
 
 from gnn_encoder.data.formats import open_beir
 from gnn_encoder.data.reading import Source
-from gnn_encoder.pipeline.experiment import load_experiment
+from gnn_encoder.pipeline.experiment import preview
 from gnn_encoder.pipeline.project import MAIN
 from gnn_encoder.pipeline.stage import Declared, read_stages
 
@@ -81,7 +81,7 @@ def one_line(text: str) -> str:
 
 def complete(config: Path) -> dict[str, Any]:
     """The whole experiment of a config: this one laid over params.yaml."""
-    return load_experiment(config, ROOT / "params.yaml").model_dump(exclude_unset=True)
+    return preview([str(config)], ROOT / "params.yaml").model_dump(exclude_unset=True)
 
 
 def experiment(name: str, folder: Path, fresh: Project, corpus: Path) -> Project:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gnn_encoder.pipeline.experiment import init
+from gnn_encoder.pipeline.experiment import lay_over
 from gnn_encoder.pipeline.stage import Declared, read_stages
 
 from ..pipelines import TINY_PARAMS, Project
@@ -26,7 +26,7 @@ def stages_of_the_tiny_experiment() -> list[Declared]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         declare(folder)
-        init([str(TINY_PARAMS)], folder / "params.yaml")
+        lay_over([str(TINY_PARAMS)], folder / "params.yaml")
         return list(read_stages(folder))
 
 
@@ -42,7 +42,7 @@ def test_all_of_them(reproduced: tuple[Any, Any]) -> None:
 def test_it_makes_the_same_of_what_is_declared(reproduced: tuple[Any, Any], tmp_path: Path, stage: Declared) -> None:
     project = reproduced[0]
     alone = Project(tmp_path / "alone", project.environment)
-    for name in (*DECLARED, f"stages/{stage.name}.py", "tests/tiny", ".scratch/times", *stage.inputs):
+    for name in (*DECLARED, f"stages/{stage.name}.py", "tests/tiny", *stage.inputs):
         copy(project.folder / name, alone.folder / name)
     given = hashes(alone, MADE)
     ran = alone.stage(stage.name, *([stage.key] if stage.key else []))

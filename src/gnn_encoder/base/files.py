@@ -170,12 +170,6 @@ def code_fingerprint(paths: Iterable[Path], root: Path | None = None) -> str:
     return str(digest.hexdigest())
 
 
-def recorded_params(folder: Path) -> dict[str, Any]:
-    """The parameters that an artifact's manifest says it was made with; none where it has no manifest."""
-    found: dict[str, Any] = _manifest(folder).get("params", {})
-    return found
-
-
 def _manifest(folder: Path) -> dict[str, Any]:
     """An artifact's manifest; empty where it has none."""
     path = folder / MANIFEST

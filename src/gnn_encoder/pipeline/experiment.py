@@ -27,7 +27,7 @@ PARAMS = Path("params.yaml")
 MADE = "# Made by: "
 
 
-def init(
+def lay_over(
     arguments: Sequence[str], path: Path = PARAMS, *, chosen: Mapping[str, Any] | None = None, by: str = ""
 ) -> list[str]:
     """Change the experiment in `path`: lay chosen values, then a config, then `KEY=VALUE` arguments over it.
@@ -42,23 +42,17 @@ def init(
     write_text(path, "\n".join([*made, MADE + command, *text.split("\n")[len(made) :]]))
     old, new = before.model_dump(exclude_unset=True), after.model_dump(exclude_unset=True)
     changes = {name: (lookup(old, name, ...), lookup(new, name, ...)) for name in settings}
-    return [f"{name}: {shown(a)} -> {shown(b)}" for name, (a, b) in changes.items() if a != b]
+    return [f"{name}: {as_yaml(a)} -> {as_yaml(b)}" for name, (a, b) in changes.items() if a != b]
 
 
 def preview(arguments: Sequence[str], path: Path = PARAMS) -> Params:
-    """The experiment that `init` would make of these arguments; nothing is written. It raises the same errors."""
+    """The experiment that `lay_over` would make of these arguments; nothing is written. It raises the same errors."""
     load_params(path)  # a mistake in `path` itself must not be blamed on the arguments
     if not arguments:
         raise UserError("nothing to change: give --data, a file of configs/, or values such as mgt.beta=0.1")
     if "=" not in arguments[0]:
         refuse_second(path)
     return _laid_over(path, given(arguments), " ".join(arguments))[1]
-
-
-def load_experiment(path: Path, base: Path = PARAMS) -> Params:
-    """Read `base`, or another experiment, which is laid over `base` as `init` does."""
-    found = load_params(base)
-    return found if path == base else _laid_over(base, given([str(path)]), str(path))[1]
 
 
 def refuse_second(path: Path = PARAMS) -> None:
@@ -68,7 +62,7 @@ def refuse_second(path: Path = PARAMS) -> None:
         raise UserError(f"{path}: made by `{by}`, with which a second one would mix; `git checkout {path}` first")
 
 
-def shown(value: object) -> str:
+def as_yaml(value: object) -> str:
     """A value on one line of YAML."""
     if value is ...:
         return "not set"
@@ -100,8 +94,7 @@ def _laid_over(path: Path, settings: Mapping[str, Any], source: str) -> tuple[st
     """The YAML of `path` with other values, and what it means to every stage that will read it."""
     tree, stream = _parse(path.read_bytes(), path), io.StringIO()
     for name, value in settings.items():
-        *outer, key = name.split(".")
-        section = tree
+        section, (*outer, key) = tree, name.split(".")
         for inner in outer:
             if not isinstance(section.get(inner), CommentedMap):
                 _put(section, inner, CommentedMap())

@@ -8,7 +8,7 @@ import yaml
 from pydantic import ValidationError, model_validator
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.files import recorded_params
+from gnn_encoder.base.files import MANIFEST, read_json
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.section import Section
 
@@ -30,7 +30,6 @@ PAIR_LABELS = DATA / "pair_labels"
 EMBEDDINGS = DATA / "embeddings"
 GENERATED = DATA / "generated"
 GENERATED_QUERIES = GENERATED / "queries.parquet"
-GENERATOR = GENERATED / "generator"
 METRICS = Path("metrics")
 PLOTS = Path("plots")
 REPORT = Path("report") / "index.html"
@@ -40,8 +39,9 @@ JUDGED = ("dev", "test")  # splits on which systems are measured
 
 def is_prepared(params: Params) -> bool:
     """Whether stage prepare has written its tables with the present parameters."""
-    made = recorded_params(PREPARED)
-    return bool(made.get("data") == params.data.model_dump() and made.get("seed") == params.seed)
+    manifest = PREPARED / MANIFEST
+    made = read_json(manifest, dict[str, Any]).get("params") if manifest.is_file() else None
+    return bool(made == {"data": params.data.model_dump(), "seed": params.seed})
 
 
 def queries(split: str) -> Path:
@@ -229,12 +229,11 @@ def read_registry(path: Path) -> Registry:
         raise UserError(f"{path}: no such file; run from the project's root")
     try:
         return Registry.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")), strict=False)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place, told = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+        rule = f"{place}: {told[0].lower()}{told[1:]}".removeprefix(": ")
+        raise UserError(f"{path}: {rule}; see its comments") from error
     except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         told = " ".join(str(error).split())
         raise UserError(f"{path}: not a registry of systems ({told}); see its comments") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = "".join(f"{part}." for part in first["loc"]).removesuffix(".")
-        told = first["msg"].removeprefix("Value error, ")
-        rule = f"{f'{place}: ' if place else ''}{told[0].lower() + told[1:]}"
-        raise UserError(f"{path}: {rule}; see its comments") from error

@@ -8,7 +8,6 @@ import re
 import shutil
 import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,28 +36,21 @@ from gnn_encoder.pipeline.section import parse_yaml
 PIPELINE = "dvc.yaml"
 CODE = ("src", "stages")
 NAME = re.compile(r"\$\{([\w.]+)\}")
-TIMES = SCRATCH / "times"  # how long each artifact took here; not in the artifacts, which would then differ every time
 log = logging.getLogger(__name__)
 Files = Callable[[Params], list[Path]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """A stage as its dvc.yaml, `file`, has it, with every `${...}` filled in.
-
-    Attributes:
-        key, item: of a stage with `foreach`, its key there and the value of it; else "" and None.
-        deps, outs, metrics, plots: as in dvc.yaml, whose `wdir` is always the project's root.
-        params: dotted names in params.yaml. Names in systems.yaml are left out.
-    """
+    """A stage as its dvc.yaml, `file`, has it, with every `${...}` filled in; `wdir` is always the project's root."""
 
     file: Path
     name: str
-    key: str
+    key: str  # of a stage with `foreach`, and the value that it has there; else "" and None
     item: Any
     cmd: str
     deps: tuple[Path, ...]
-    params: tuple[str, ...]
+    params: tuple[str, ...]  # dotted names in params.yaml; names in systems.yaml are left out
     outs: tuple[Path, ...]
     metrics: tuple[Path, ...]
     plots: tuple[Path, ...]
@@ -127,23 +119,14 @@ def lookup(values: Any, dotted: str, default: Any = None) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A running stage.
+    """A running stage."""
 
-    Attributes:
-        key: the key of dvc.yaml's `foreach` that it runs for, such as a system; empty where it runs once.
-        item: the values that `foreach` has for the key.
-        params: the experiment.
-        inputs: the artifacts that dvc.yaml declares, and a user's own files.
-        outputs: the artifacts that dvc.yaml declares.
-        folder: scratch folder of the call; files that an interrupted call left in it are still there.
-    """
-
-    key: str
-    item: Any
-    params: Params
-    inputs: list[Path]
-    outputs: tuple[Path, ...]
-    folder: Path
+    key: str  # the key of dvc.yaml's `foreach` that it runs for, such as a system; empty where it runs once
+    item: Any  # the value that `foreach` has for the key
+    params: Params  # those that dvc.yaml declares
+    inputs: list[Path]  # the artifacts that dvc.yaml declares, and a user's own files
+    outputs: tuple[Path, ...]  # the artifacts that dvc.yaml declares
+    folder: Path  # scratch folder of the call; files that an interrupted call left in it are still there
 
     @property
     def scratch(self) -> Path:
@@ -220,34 +203,20 @@ def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Itera
     """
     inputs, name = [*declared.inputs, *own_files], artifact_name(declared.outs[0])
     _check_inputs(inputs, own_files)
-    started = time.monotonic()
     decisive = {name: params.value(name) for name in declared.params}
     plain = {name: value.model_dump() if isinstance(value, BaseModel) else value for name, value in decisive.items()}
     decided = {"params": plain, "item": declared.item, "address": declared.address}
     key = fingerprint(*inputs, code=code_fingerprint(declared.code), **decided)
     folder, aside = SCRATCH / name / key, SCRATCH / name / f"{key}{WORK}"
-    resumed = _begin(folder, aside)
-    if resumed:
-        log.info("%s: resuming what an interrupted run left in %s", name, folder)
-    stage = Stage(
-        key=declared.key,
-        item=declared.item,
-        params=params.only(declared.params),
-        inputs=inputs,
-        outputs=declared.outs,
-        folder=folder,
-    )
+    _begin(folder, aside)
+    known = {"key": declared.key, "item": declared.item, "params": params.only(declared.params)}
+    stage = Stage(**known, inputs=inputs, outputs=declared.outs, folder=folder)
     for output in declared.outs:
         stage.unfinished(output).mkdir(exist_ok=True)
     yield stage
     distributed.barrier()
     if distributed.is_first():
         _publish(stage, declared, aside, plain)
-        # After resuming, only the time of the last part is known, which says nothing about the whole.
-        seconds = None if resumed else round(time.monotonic() - started, 1)
-        record = {"seconds": seconds, "inputs": [path.as_posix() for path in inputs]}
-        for output in declared.outs:
-            write_json(TIMES / f"{artifact_name(output)}.json", record)
         shutil.rmtree(SCRATCH / name, ignore_errors=True)
     distributed.barrier()
 
@@ -292,26 +261,23 @@ def _check_inputs(inputs: list[Path], own_files: list[Path]) -> None:
             )
 
 
-def _begin(folder: Path, aside: Path) -> bool:
-    """Make the scratch folder, and remove those of other names. Tells the first rank if an interrupted run left it."""
+def _begin(folder: Path, aside: Path) -> None:
+    """Make the scratch folder, perhaps with what an interrupted run left in it, and remove those of other names."""
     if distributed.is_first():
-        for other in folder.parent.glob("*"):
-            if other not in (folder, aside):
-                shutil.rmtree(other, ignore_errors=True)  # other shards may remove it too
+        for other in {*folder.parent.glob("*")} - {folder, aside}:
+            shutil.rmtree(other)
         if aside.exists():  # an earlier call was killed in its last step
             folder.mkdir(exist_ok=True)
             aside.rename(folder / WORK)
-        resumed = folder.exists()
+        if folder.exists():
+            log.info("resuming what an interrupted run left in %s", folder)
         (folder / WORK).mkdir(parents=True, exist_ok=True)
-        distributed.barrier()
-        return resumed
     distributed.barrier()
     if not folder.exists():
         raise UserError(
             f"{folder.absolute()}: process {distributed.rank()} on {socket.gethostname()} does not see what the first "
             "process has made there: all must see the same data, code and params.yaml, on one file system"
         )
-    return False
 
 
 def artifact_name(target: Path) -> str:
