@@ -25,12 +25,12 @@ OFTEN = {
     "gnn_encoder.text.cross_encoder:WINDOW": 16,
     "gnn_encoder.dual_cross.generation:WINDOW": 16,
 }
-CHECKPOINT = "gnn_encoder.train.checkpoints:save"
+CHECKPOINT = "gnn_encoder.train.loop:save_checkpoint"
 BLOCK = "gnn_encoder.base.matrix:ArrayWriter.write"
 FEATURES = "gnn_encoder.text.cross_encoder:write_part"
 SCORES = "gnn_encoder.text.cross_encoder:np.save"
 QUERIES = "gnn_encoder.dual_cross.generation:write_part"
-CACHES = (".scratch/tokens", ".scratch/unpacked_features", ".scratch/query_encoders")
+CACHES = (".scratch/tokens", ".scratch/unpacked_features", ".scratch/times")
 
 
 @dataclass(frozen=True)

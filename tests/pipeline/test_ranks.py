@@ -20,7 +20,7 @@ from ..faults.test_kill import BLOCK, FEATURES, OFTEN, QUERIES, SCORES
 from ..pipelines import ROOT, Project, Ran
 
 RANKS = Path(__file__).with_name("ranks.py")
-SETTINGS = {**OFTEN, "gnn_encoder.train.dev_score:WINDOW": 16, "gnn_encoder.gnn.tasks:WINDOW": 16}
+SETTINGS = {**OFTEN, "gnn_encoder.train.dev:WINDOW": 16, "gnn_encoder.gnn.tasks:WINDOW": 16}
 SETTINGS["gnn_encoder.train.candidates:WINDOW"] = 16
 STEP = "gnn_encoder.train.loop:_Run.after_step"
 # What a stage of each of these lists makes is read by none after it, so that all read what the one process made.
