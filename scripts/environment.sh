@@ -3,21 +3,23 @@
 #
 #   scripts/environment.sh [cpu|gpu] [test...]
 #
-# Run again after a change of pyproject.toml or constraints.txt, an error or a kill: it does what is missing, and nothing if nothing is.
+# Run it again after a change of pyproject.toml or constraints.txt, an error or a kill: it does what is missing.
 # Without cpu or gpu it keeps what .venv was made for (cpu at first).
 set -euo pipefail
 cd -P "$(dirname "${BASH_SOURCE[0]}")/.."
 
-env=.venv
-python=$env/bin/python
+env=.venv python=.venv/bin/python
 stamps=$env/.installed # one file an extra: what it was installed for
 unfinished=$env/.unfinished
 
 say() { printf 'environment: %s\n' "$*"; }
 fail() { printf 'error: %s\n' "$*" >&2; exit 1; }
+requirement() { sed -n "s/.*\"\($1[=>][^\"]*\)\".*/\1/p" pyproject.toml; } # so that no version stands in two places
+pip() { "$python" -m pip "$@"; }
+# All versions as they were tested. Python compiles what it imports, a fifth; compiling all takes pip a minute.
+install() { pip install --no-compile --constraint constraints.txt "$@"; }
 
-# Before minutes of installing: DVC works in a git repository alone.
-git rev-parse --git-dir >/dev/null 2>&1 ||
+git rev-parse --git-dir >/dev/null 2>&1 || # before minutes of installing: DVC works in a git repository alone
     fail "$PWD: no git repository, which DVC needs (a downloaded archive is none, or git is missing); install git if need be, run \`git init\` here, then this again"
 
 exec 9>>scripts/environment.sh # the lock is on this file; a run that is killed leaves it to its pip, which may go on
@@ -26,21 +28,14 @@ if command -v flock >/dev/null && ! flock -n 9; then # macOS has no flock
     flock 9
 fi
 
-# The requirement on one package as pyproject.toml has it, so that no version stands in two places.
-requirement() {
-    sed -n "s/.*\"\($1[=>][^\"]*\)\".*/\1/p" pyproject.toml
-}
-
-accelerator=cpu
+accelerator=cpu other=gpu
 [ ! -e "$stamps/gpu" ] || accelerator=gpu
 case ${1:-} in cpu | gpu) accelerator=$1 && shift ;; esac
-for extra in "$@"; do
-    grep -q "^$extra = \[" pyproject.toml || fail "$extra: no such extra in pyproject.toml; it has" $(sed -n '/^\[project.optional/,/^\[project.scripts/s/^\([a-z_]*\) = \[.*/\1/p' pyproject.toml)
-done
-
+[ "$accelerator" = cpu ] || other=cpu
 key="$(cat pyproject.toml constraints.txt | cksum) $PWD"
 missing=()
 for extra in "$accelerator" "$@"; do
+    grep -q "^$extra = \[" pyproject.toml || fail "$extra: no such extra in pyproject.toml; it has" $(sed -n '/^\[project.optional/,/^\[project.scripts/s/^\([a-z_]*\) = \[.*/\1/p' pyproject.toml)
     [ "$(cat "$stamps/$extra" 2>/dev/null)" = "$key" ] || missing+=("$extra")
 done
 if [ ${#missing[@]} -eq 0 ] && [ ! -e "$unfinished" ] && "$python" -c '' 2>/dev/null; then
@@ -48,11 +43,8 @@ if [ ${#missing[@]} -eq 0 ] && [ ! -e "$unfinished" ] && "$python" -c '' 2>/dev/
     exit 0
 fi
 
-if [ -e "$unfinished" ]; then
-    say "an earlier run was killed while it installed; starting $env anew"
-    rm -rf "$env"
-elif [ -e "$env/bin/activate" ] && ! grep -qF "$PWD/$env" "$env/bin/activate"; then
-    say "$env was made in another folder, which its scripts name; starting it anew"
+if [ -e "$unfinished" ] || { [ -e "$env/bin/activate" ] && ! grep -qF "$PWD/$env" "$env/bin/activate"; }; then
+    say "an earlier run was killed while it installed, or $env was made in another folder; starting it anew"
     rm -rf "$env"
 fi
 if ! "$python" -m pip --version >/dev/null 2>&1; then
@@ -68,17 +60,12 @@ fi
 touch "$unfinished"
 trap 'rm -f "$unfinished"' EXIT
 trap 'trap - EXIT; exit 130' INT TERM
-pip() { "$python" -m pip "$@"; }
-install() { pip install --no-compile --constraint constraints.txt "$@"; } # all versions as they were tested
 
-other=$([ "$accelerator" = gpu ] && echo cpu || echo gpu)
 if pip show --quiet "faiss-$other" 2>/dev/null; then # both own the import name: one must go before the other comes
     say "removing faiss-$other"
     rm -f "$stamps/$other" "$stamps/$accelerator"
     pip uninstall --quiet --yes "faiss-$other" "faiss-$accelerator"
 fi
-
-# Python compiles a file when it first imports it, which it does with one of five; compiling all takes pip a minute.
 say "installing PyTorch"
 install "$(requirement torch)"
 if [ "$accelerator" = gpu ]; then

@@ -1,21 +1,27 @@
-"""Writes folders in BEIR's format: of SQuAD's JSON, and of a folder whose texts are longer than an encoder reads.
+"""Write a folder in BEIR's format, of other files or of one whose texts are longer than an encoder reads.
 
     python scripts/make_beir.py squad xquad.en.json FOLDER --test 0.3   # one file: that share of its questions is test
     python scripts/make_beir.py squad SETS FOLDER                       # train.json, test.json and perhaps dev.json
     python scripts/make_beir.py cut LONG FOLDER --words 120 --overlap 20
+    python scripts/make_beir.py tldr CLONE FOLDER                       # of https://github.com/tldr-pages/tldr
 
 squad: the contexts are the passages, equal ones once; a question's relevant passage is its context. Questions without
 an answer are left out. cut: document D becomes D#0, D#1, ... of so many words, as DPR cuts Wikipedia (Karpukhin et al.
 2020, section 4.1). A judgement becomes one of the part that shares most words with the query, rare words weighing more.
+tldr: Commands, the data of results/tldr (CC BY 4.0). A passage is an English page, and a query the caption of one of
+its examples. commands_split.parquet has a hash of each caption of dev and test of early 2026; others are train.
 """
 
 import argparse
 import json
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from hashlib import blake2b
 from pathlib import Path
 
+import polars as pl
 import regex
 
 from gnn_encoder.base.errors import UserError, report_errors
@@ -24,15 +30,15 @@ from gnn_encoder.base.tables import SPLITS
 from gnn_encoder.base.words import UNSPACED, words
 from gnn_encoder.data.formats import open_beir
 from gnn_encoder.data.query_log import split_of, stable_hash
-from gnn_encoder.data.reading import QRELS_HEADER
 
+OUR_SPLIT = Path(__file__).with_name("commands_split.parquet")  # of tldr
 # What stands between white space; in scripts without spaces, each character with its marks.
 WORD = regex.compile(rf"[{UNSPACED}]\p{{M}}*|[^\s{UNSPACED}]+")
-Texts = Iterable[tuple[str, ...]]  # ids with title and text, or with text
+Rows = Iterable[tuple[str, ...]]  # ids with title and text, or with text
 Qrels = dict[str, list[str]]  # the lines of each split
 
 
-def write(folder: Path, passages: Texts, queries: Texts, qrels: Qrels) -> None:
+def write(folder: Path, passages: Rows, queries: Rows, qrels: Qrels) -> None:
     """Write the files beside their place, one line at a time; making the passages may fill the qrels."""
     with replacing(folder) as beside:
         (beside / "qrels").mkdir()
@@ -40,7 +46,7 @@ def write(folder: Path, passages: Texts, queries: Texts, qrels: Qrels) -> None:
             with (beside / f"{name}.jsonl").open("w", encoding="utf-8") as file:
                 file.writelines(json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in rows)
         for split, lines in qrels.items():
-            (beside / "qrels" / f"{split}.tsv").write_text("\n".join(["\t".join(QRELS_HEADER), *lines, ""]), "utf-8")
+            (beside / f"qrels/{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines, ""]), "utf-8")
 
 
 def squad(source: Path, folder: Path, test: float) -> None:
@@ -98,13 +104,50 @@ def cut(source: Path, folder: Path, size: int, overlap: int) -> None:
     write(folder, passages(), queries, qrels)
 
 
+def pages(clone: Path) -> Iterator[tuple[str, str, list[str]]]:
+    """Title, description and captions of each English page, platform by platform, in the order of names."""
+    for path in sorted((clone / "pages").glob("*/*.md"), key=lambda path: (path.parent.name, path.name.lower())):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        told = {mark: [line[2:].strip() for line in lines if line.startswith(f"{mark} ")] for mark in "#>-"}
+        text = " ".join(line for line in told[">"] if not line.startswith(("More information", "See also"))).replace(
+            "`", ""
+        )
+        captions = [re.sub(r"\[(\w)\]", r"\1", line.removesuffix(":")).replace("`", "") for line in told["-"]]
+        if told["#"] and captions and not text.startswith("This command is an alias of"):
+            yield told["#"][0], text, captions
+
+
+def hashed(pid: str, caption: str) -> int:
+    """32 bits of a caption of a page, the same for any markup, case and spaces."""
+    words = re.sub(r"[\s`\[\]\\]", "", caption.lower())
+    return int.from_bytes(blake2b(f"{pid} {words}".encode(), digest_size=4).digest())
+
+
+def tldr(clone: Path, folder: Path) -> None:
+    """The queries are numbered in the order of the pages."""
+    ours, passages, queries = dict(pl.read_parquet(OUR_SPLIT).iter_rows()), {}, {}
+    for title, text, captions in pages(clone):
+        pid = "p" + re.sub(r"[^A-Za-z0-9_]+", "-", title)  # one passage a name, whatever its platforms
+        passages.setdefault(pid, (pid, title, text))
+        queries |= {(pid, caption): ours.get(hashed(pid, caption), "train") for caption in captions}
+    found, qrels = Counter(queries.values()), Qrels(train=[], dev=[], test=[])
+    if not found["dev"] or not found["test"]:
+        raise UserError(f"{clone}: none of our dev or test captions; give a clone of github.com/tldr-pages/tldr")
+    for number, ((pid, _), split) in enumerate(queries.items()):
+        qrels[split].append(f"q{number}\t{pid}\t1")
+    write(folder, passages.values(), ((f"q{number}", caption) for number, (_, caption) in enumerate(queries)), qrels)
+    told = ", ".join(f"{found[split]:,} of our {n:,} of {split}" for split, n in sorted(Counter(ours.values()).items()))
+    print(f"{folder}: {len(passages):,} passages; queries: {found['train']:,} of train, {told}")
+
+
 if __name__ == "__main__":
     with report_errors():
         parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-        parser.add_argument("what", choices=["squad", "cut"])
-        parser.add_argument("folders", type=Path, nargs=2, metavar=("SOURCE", "FOLDER"))
+        parser.add_argument("what", choices=["squad", "cut", "tldr"])
+        parser.add_argument("source", type=Path)
+        parser.add_argument("folder", type=Path)
         for option, default in {"--test": 0.1, "--words": 120, "--overlap": 20}.items():
             parser.add_argument(option, type=type(default), default=default)
-        given = vars(parser.parse_args())
-        rest = (given["test"],) if given["what"] == "squad" else (given["words"], given["overlap"])
-        {"squad": squad, "cut": cut}[given["what"]](*given["folders"], *rest)
+        given = parser.parse_args()
+        options = {"squad": [given.test], "cut": [given.words, given.overlap], "tldr": []}[given.what]
+        {"squad": squad, "cut": cut, "tldr": tldr}[given.what](given.source, given.folder, *options)

@@ -11,23 +11,21 @@ from pathlib import Path
 from gnn_encoder.base.errors import UserError, report_errors
 from gnn_encoder.evaluate.trials import queue_command, read_ablations
 
-ABLATIONS = Path("configs/ablations.txt")
 
-
-def main() -> None:
-    """Queue them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help="lines of the file; none: all")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[13], metavar="SEED")
-    parser.add_argument("--file", type=Path, default=ABLATIONS)
-    given = parser.parse_args()
-    for seed in given.seeds:  # of one seed all at a time: DVC makes once what they share
-        for name, settings in read_ablations(given.file, given.names).items():
-            command = queue_command(name, settings, seed)
-            if subprocess.run(command, check=False).returncode:
-                raise UserError(f"`{' '.join(command)}` failed; what it says stands above")
+def parser(description: str | None) -> argparse.ArgumentParser:
+    """What both queueing and comparing take."""
+    found = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    found.add_argument("names", nargs="*", metavar="NAME", help="lines of the file; none: all")
+    found.add_argument("--seeds", nargs="+", type=int, default=[13], metavar="SEED")
+    found.add_argument("--file", type=Path, default=Path("configs/ablations.txt"))
+    return found
 
 
 if __name__ == "__main__":
     with report_errors():
-        main()
+        given = parser(__doc__).parse_args()
+        for seed in given.seeds:  # of one seed all at a time: DVC makes once what they share
+            for name, settings in read_ablations(given.file, given.names).items():
+                command = queue_command(name, settings, seed)
+                if subprocess.run(command, check=False).returncode:
+                    raise UserError(f"`{' '.join(command)}` failed; what it says stands above")

@@ -1,17 +1,14 @@
 #!/usr/bin/env bash
-# The main job: makes the environment, runs every stage of the GNN-encoder branch that is out of date, prints the results.
+# Makes the environment, runs what is out of date of the GNN-encoder branch, and prints its results: the main job.
 #
-#   scripts/reproduce.sh [cpu|gpu] [dvc repro's arguments...]
+#   scripts/reproduce.sh [cpu|gpu] [dvc repro's arguments...]     # such as pipelines/pair/dvc.yaml or --all-pipelines
 #
-# With arguments it runs what they name: pipelines/pair/dvc.yaml, ..., or everything with --all-pipelines.
 # Killed in any way, it goes on where it was when it is run again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-
 accelerator=()
 case ${1:-} in cpu | gpu) accelerator=("$1") && shift ;; esac
 bash scripts/environment.sh ${accelerator[@]+"${accelerator[@]}"}
-
 export GNN_ENCODER_PYTHON=$PWD/.venv/bin/python
 "$GNN_ENCODER_PYTHON" scripts/heal.py
 printf 'reproduce: dvc repro%s\n' "${*:+ $*}"

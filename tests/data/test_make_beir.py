@@ -1,15 +1,36 @@
-"""scripts/make_beir.py: SQuAD's JSON, and texts that are cut, as folders in BEIR's format."""
+"""scripts/make_beir.py: SQuAD's JSON, texts that are cut, and pages of tldr-pages, as folders in BEIR's format."""
 
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from gnn_encoder.base.errors import UserError
 
 from ..project import ROOT
+
+PAGES = {
+    "common/mow-lawn.md": """# mow lawn
+
+> Cut grass with `mow`.
+> Some parts are in other pages.
+> See also: `rake`.
+> More information: <https://example.org/mow>.
+
+- [c]ut the front lawn:
+
+`mow {{front}}`
+
+- Show `mow`'s blades:
+
+`mow --blades`
+""",
+    "linux/mow-lawn.md": "# mow lawn\n\n> Another system's.\n\n- Mow by night:\n\n`mow -n`\n",
+    "common/mower.md": "# mower\n\n> This command is an alias of `mow`.\n\n- View documentation:\n\n`tldr mow`\n",
+}
 
 
 @pytest.fixture
@@ -96,3 +117,24 @@ def test_cut(script: Any, tmp_path: Path) -> None:
 )
 def test_blocks(script: Any, text: str, words: int, overlap: int, blocks: list[str]) -> None:
     assert script.blocks(text, words, overlap) == blocks
+
+
+def test_tldr(script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of a clone of tldr-pages, with the kept splits."""
+    ours = pl.read_parquet(script.OUR_SPLIT)
+    assert ours["split"].value_counts(sort=True).rows() == [("test", 9374), ("dev", 3125)]
+    for name, page in PAGES.items():
+        (tmp_path / "clone/pages" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "clone/pages" / name).write_text(page)
+    held_out = {script.hashed("pmow-lawn", caption): split for caption, split in
+                (("Show mow's  blades", "dev"), ("`mow` by [n]ight", "test"))}  # fmt: skip
+    monkeypatch.setattr(script, "OUR_SPLIT", tmp_path / "split.parquet")
+    pl.DataFrame({"hash": list(held_out), "split": list(held_out.values())}).write_parquet(script.OUR_SPLIT)
+    script.tldr(tmp_path / "clone", tmp_path / "beir")
+    passages, queries, qrels = read(tmp_path / "beir")
+    assert passages == {"pmow-lawn": ("mow lawn", "Cut grass with mow. Some parts are in other pages.")}
+    assert list(queries.values()) == ["cut the front lawn", "Show mow's blades", "Mow by night"]
+    assert qrels == {"train": ["q0\tpmow-lawn\t1"], "dev": ["q1\tpmow-lawn\t1"], "test": ["q2\tpmow-lawn\t1"]}
+    with pytest.raises(UserError, match="none of our dev or test captions"):
+        script.tldr(tmp_path, tmp_path / "none")
+    assert not (tmp_path / "none").exists()

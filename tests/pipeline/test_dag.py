@@ -21,7 +21,7 @@ from gnn_encoder.text.encoder import DualEncoder
 from ..project import ROOT
 
 REGISTRY = read_registry(ROOT / "systems.yaml")
-BRANCHES = {name: tuple(REGISTRY.branches[name].systems) for name, one in REGISTRY.branches.items() if not one.sampled}
+BRANCHES = {name: tuple(REGISTRY.branches[name].systems) for name, one in REGISTRY.branches.items()}
 SYSTEMS = tuple(system for systems in BRANCHES.values() for system in systems)
 DENSE = tuple(REGISTRY.dense)
 GNN = tuple(REGISTRY.of_kind("graph"))
