@@ -1,7 +1,7 @@
 """Compare the finished ablations of scripts/queue_ablations.py: means over seeds, and paired differences from `full`.
 
-    python scripts/compare_ablations.py --seeds 13 14 15           # those of configs/ablations.txt that have run
-    python scripts/compare_ablations.py full no_gate --seeds 13
+python scripts/compare_ablations.py --seeds 13 14 15           # those of configs/ablations.txt that have run
+python scripts/compare_ablations.py full no_gate --seeds 13
 """
 
 from queue_ablations import parser

@@ -8,7 +8,7 @@ where another module has imported it already.
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -95,11 +95,6 @@ def barrier() -> None:
     """Wait for the whole group."""
     if world_size() > 1:
         _group().barrier()
-
-
-def handed_out(windows: Sequence[int]) -> Sequence[int]:
-    """Those of some windows that this process is to do; the same `windows` wait on every rank."""
-    return windows[rank() :: world_size()]
 
 
 class tqdm(_Bar):  # type: ignore[type-arg]  # noqa: N801

@@ -1,13 +1,12 @@
-"""Names for arrays that many functions take and return, and the places of runs within an array."""
+"""Arrays that many functions take and return, matrices on disk, and work that is done window by window."""
 
-import json
 import mmap
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self, TextIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from gnn_encoder.base import distributed
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.files import MANIFEST, check_room, publish, write_json, write_text
+from gnn_encoder.base.files import MANIFEST, check_room, publish, read_json, write_json
 
 Rows = NDArray[np.integer[Any]]  # rows of a table or a matrix, or places in a list, of any integer type; -1: none
 Scores = NDArray[np.float32]
@@ -39,7 +38,7 @@ def of_length_1(vectors: Matrix) -> Matrix:
     return result
 
 
-MATRIX = "embeddings.npy"
+MATRIX, DONE = "embeddings.npy", "done"
 READ_BYTES = 64 * 2**20  # memory of one block when a matrix is streamed
 READ_ROWS = 65_536  # most rows of such a block: arrays that are computed from it grow with its rows
 CURE = ": train with a lower learning rate or in float32, then make them again"
@@ -69,74 +68,58 @@ class ArrayManifest(Origin):
 class ArrayWriter:
     """Writes the rows of one matrix in blocks, in any order, and knows after a kill which blocks are done.
 
-    *Shape:* (rows, columns). Each process that works on it keeps a journal of its own beside the shared matrix.
+    *Shape:* (rows, columns). In a file beside it byte r is 1 when the block from row r on is on the disk.
     """
 
     def __init__(self, folder: Path, shape: tuple[int, int], dtype: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / MATRIX
-        self._folder = folder
-        if distributed.is_first() and not self._path.exists():
-            needed = int(np.prod(shape)) * np.dtype(dtype).itemsize
-            check_room(folder, needed, "set cache_passages.dtype to float16 if it is float32")
-            partial = self._path.with_name(f".{MATRIX}")
-            npy_format.open_memmap(partial, mode="w+", dtype=np.dtype(dtype), shape=shape).flush()
-            publish(partial, self._path)
-        self.done = self._read_journals()
+        self._folder, path = folder, folder / MATRIX
+        if distributed.is_first():
+            if not path.exists():
+                needed = int(np.prod(shape)) * np.dtype(dtype).itemsize
+                check_room(folder, needed, "set cache_passages.dtype to float16 if it is float32")
+                partial = path.with_name(f".{MATRIX}")
+                npy_format.open_memmap(partial, mode="w+", dtype=np.dtype(dtype), shape=shape).flush()
+                publish(partial, path)
+            (folder / DONE).touch()
+        flags = np.fromfile(folder / DONE, dtype=np.uint8) if (folder / DONE).exists() else np.empty(0)
+        self.done = set(np.flatnonzero(flags).tolist())
 
     def __enter__(self) -> Self:
-        header = np.load(self._path, mmap_mode="r")
+        header = np.load(self._folder / MATRIX, mmap_mode="r")
         self._columns, self._dtype, self._offset = header.shape[1], header.dtype, header.offset
-        self._file = self._path.open("r+b")
-        self._journal = self._open_journal()
+        self._file = (self._folder / MATRIX).open("r+b")
+        self._flags = (self._folder / DONE).open("r+b", buffering=0)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._file.close()
-        self._journal.close()
+        self._flags.close()
 
     def write(self, first_row: int, rows: NDArray[Any]) -> None:
         """Store `rows` from row `first_row` on and note the block as done."""
         self._file.seek(self._offset + first_row * self._columns * self._dtype.itemsize)
         self._file.write(np.ascontiguousarray(rows, dtype=self._dtype).data)
         self._file.flush()
-        os.fsync(self._file.fileno())  # or the machine's end could keep the journal's line and lose the rows
-        self._journal.write(f"{first_row}\n")
-        self._journal.flush()
+        os.fsync(self._file.fileno())  # or the machine's end could keep the flag and lose the rows
+        self._flags.seek(first_row)
+        self._flags.write(b"\1")
         self.done.add(first_row)
 
     def finish(self, manifest: ArrayManifest) -> None:
-        """Write the manifest, which marks the matrix as complete, and delete the journals."""
+        """Write the manifest, which marks the matrix as complete, and delete the flags."""
         write_json(self._folder / MANIFEST, manifest)
-        _delete_journals(self._folder)
-
-    def _open_journal(self) -> TextIO:
-        path = self._folder / f"done-{distributed.rank()}.txt"
-        # A line that a kill cut short is dropped: it would run into the next one and name a block never written.
-        whole = path.read_text().rpartition("\n") if path.exists() else ("", "", "")
-        write_text(path, whole[0] + whole[1])
-        return path.open("a")
-
-    def _read_journals(self) -> set[int]:
-        lines = [
-            line for path in self._folder.glob("done-*.txt") for line in path.read_text().splitlines(keepends=True)
-        ]
-        return {int(line) for line in lines if line.endswith("\n")}
+        (self._folder / DONE).unlink()
 
 
 def is_finished(folder: Path, manifest: ArrayManifest) -> bool:
-    """Whether an interrupted run finished this very matrix, and was killed later; of its journals none stays."""
+    """Whether an interrupted run finished this very matrix, and was killed later; of its flags none stays."""
     if not (folder / MANIFEST).is_file() or read_manifest(folder) != manifest:
         return False
-    _delete_journals(folder)
+    (folder / DONE).unlink(missing_ok=True)
     return True
-
-
-def _delete_journals(folder: Path) -> None:
-    for journal in folder.glob("done-*.txt"):
-        journal.unlink(missing_ok=True)  # another rank may have been faster
 
 
 def read_manifest(folder: Path) -> ArrayManifest:
@@ -144,12 +127,7 @@ def read_manifest(folder: Path) -> ArrayManifest:
     path, matrix = folder / MANIFEST, folder / MATRIX
     if not path.is_file() or not matrix.is_file():
         raise UserError(f"{folder}: holds no {MATRIX} with {MANIFEST}; run the stage that makes it again")
-    try:
-        fields = json.loads(path.read_text())
-        manifest = ArrayManifest(**{**fields, "shape": tuple(fields["shape"])})
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path}: not a matrix's manifest; delete the folder and run its stage again") from error
-    expected = int(np.prod(manifest.shape)) * np.dtype(manifest.dtype).itemsize
+    manifest = read_json(path, ArrayManifest)
     try:
         header = np.load(matrix, mmap_mode="r")
         fits = header.shape == manifest.shape and header.dtype == np.dtype(manifest.dtype)
@@ -157,6 +135,7 @@ def read_manifest(folder: Path) -> ArrayManifest:
     except (ValueError, EOFError):  # numpy's errors for a file that is cut short and for an empty one
         fits = False
     if not (manifest.complete and fits):
+        expected = int(np.prod(manifest.shape)) * np.dtype(manifest.dtype).itemsize
         raise UserError(
             f"{matrix}: {matrix.stat().st_size} bytes do not hold the {manifest.shape} {manifest.dtype} matrix of "
             f"{expected} bytes that {path} promises; delete the folder and run its stage again"
@@ -266,12 +245,12 @@ def resume_windows(
 ) -> list[Path]:
     """Compute the windows whose files do not exist yet, shared by all devices. Returns the files of all.
 
+    `work` and `write` are a window's: what `work` yields with its number, `write` puts into the file that it gets.
+
     Args:
         name: of a window's file, such as `part-{:06d}.parquet`; it exists only when it is complete.
-        rows: rows of all windows together.
+        rows: of all windows together.
         window: rows of one window.
-        work: yields (window, result) for each of the window numbers it gets.
-        write: writes a window's result to the file that it gets.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / name.format(number) for number in range(-(-rows // window))]
@@ -296,7 +275,7 @@ def in_turn(
     distributed.barrier()  # every rank must have listed what waits before any rank finishes some of it
     sizes = {number: min(window, rows - number * window) for number in waiting}
     with tqdm(total=rows, initial=rows - sum(sizes.values()), desc=label, unit=f" {unit}") as bar:
-        for number, result in work(iter(distributed.handed_out(waiting))):
+        for number, result in work(iter(waiting[distributed.rank() :: distributed.world_size()])):
             yield number, result
             bar.update(min(sizes[number] * distributed.world_size(), rows - bar.n))
     distributed.barrier()
