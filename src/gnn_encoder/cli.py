@@ -70,7 +70,7 @@ ALL = "all"  # instead of a branch
 FUSED = "Fuse with BM25 and the training queries"
 System = Annotated[str, typer.Option(help="Which dense system.")]
 EXPORTED = (
-    "Query encoder: sentence-transformers, onnx. Passages' vectors: npy, parquet, faiss. "
+    "Query encoder: sentence-transformers. Passages' vectors: npy, parquet, faiss. "
     "Passages, queries and judgements: beir."
 )
 

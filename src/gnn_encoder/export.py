@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tokenizers import Tokenizer, normalizers
+from tokenizers import Tokenizer
 from transformers import AutoConfig
 
 from gnn_encoder import __version__
@@ -20,22 +20,20 @@ from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.files import check_undamaged, read_json, replacing, write_json, write_text
 from gnn_encoder.base.matrix import Matrix, open_matrix, read_manifest, release, write_header
 from gnn_encoder.base.tables import PASSAGES, SPLITS, count_rows, open_table
-from gnn_encoder.onnx_graph import write_checked
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import registry
 from gnn_encoder.search.faiss_index import INDEX, PID_TABLE, PIDS, PassageIndex, check_ids
 from gnn_encoder.searcher import Version, current
 from gnn_encoder.text.encoder import SETTINGS, DualEncoderSettings
-from gnn_encoder.text.pretrained import POOLING
+from gnn_encoder.text.pretrained import MODULES, POOLING
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 FILES = (SETTINGS, "config.json", "model.safetensors", TOKENIZER, TOKENIZER_CONFIG)  # of a saved dual-encoder
 OWN = (SETTINGS, "history.csv", "manifest.json", TOKENIZER, TOKENIZER_CONFIG)  # those that are not copied
-MODEL = "model.onnx"
 IDS = "ids.txt"
 ROWS = 4096  # vectors that are written together
 CARD = """---
-library_name: {library}
+library_name: sentence-transformers
 pipeline_tag: feature-extraction
 tags: [dense-retrieval, query-encoder, gnn-encoder]
 ---
@@ -47,7 +45,8 @@ passage's score for a query is the inner product of both vectors. It ranks the p
 probability, and scores of two queries do not compare. Measure it before you use it on subjects or languages other than
 its training data's.
 
-{loading}
+`sentence_transformers.SentenceTransformer("folder/of/this/file").encode(["a query"])` cuts, pools and scales queries
+as training did, and so does a text-embedding server.{also}
 
 {passages} Take the passages' vectors from `gnn-encoder export --to npy`, `parquet` or `faiss`.
 
@@ -56,12 +55,8 @@ Written by gnn-encoder {version}, with these settings: `{told}`.
 The code that trained this model is under the Apache License 2.0. Its weights derive from data and a base model, whose
 terms apply; NOTICE in the project names those of its default experiment.
 """
-SENTENCE_TRANSFORMERS = """`sentence_transformers.SentenceTransformer("folder/of/this/file").encode(["a query"])` cuts,
-pools and scales queries as training did, and so does a text-embedding server."""
 DOT = " Tell the server not to normalise (`normalize: false`), since these vectors have lengths that matter."
 PREFIX = " Before every query stands {!r}; a text-embedding server needs `--default-prompt-name query` to put it there."
-ONNX = """`model.onnx` takes what `tokenizer.json` makes of a query, which cuts and pads as the encoder was trained, and
-gives the embedding; docs/use.md of the project has the lines for onnxruntime."""
 
 
 def export(system: str, to: str, folder: Path) -> list[Path]:
@@ -87,14 +82,12 @@ def export_sentence_transformer(system: str, folder: Path) -> None:
     for file in encoder.iterdir():  # configuration and weights, and whatever else the model was saved with
         if file.is_file() and file.name not in OWN:
             shutil.copyfile(file, folder / file.name)
-    write_tokenizer(encoder, folder, settings)
+    write_tokenizer(encoder, folder, settings.query_length)
     is_cosine, prefix = settings.similarity == "cosine", settings.query_prefix
-    modules = {"": "Transformer", "1_Pooling": "Pooling"} | ({"2_Normalize": "Normalize"} if is_cosine else {})
-    rows = [
-        {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{name}"}
-        for number, (path, name) in enumerate(modules.items())
-    ]
-    for path in modules:
+    modules: list[dict[str, object]] = []
+    for i, kind in enumerate(MODULES if is_cosine else MODULES[:2]):
+        path = f"{i}_{kind}" if i else ""
+        modules.append({"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"})
         (folder / path).mkdir(exist_ok=True)
     pooling: dict[str, object] = {switch: kind == settings.pooling for kind, switch in POOLING.items()}
     pooling["word_embedding_dimension"] = AutoConfig.from_pretrained(encoder).hidden_size
@@ -103,21 +96,12 @@ def export_sentence_transformer(system: str, folder: Path) -> None:
         "default_prompt_name": "query" if prefix else None,
         "similarity_fn_name": "dot",  # passages' vectors may have any length, which counts
     }
-    write_json(folder / "modules.json", rows)
+    write_json(folder / "modules.json", modules)
     write_json(folder / "1_Pooling" / "config.json", pooling)
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": settings.query_length, "do_lower_case": False})
     write_json(folder / "config_sentence_transformers.json", prompts)
-    loading = SENTENCE_TRANSFORMERS + ("" if is_cosine else DOT) + (PREFIX.format(prefix) if prefix else "")
-    write_card(folder, system, settings, library="sentence-transformers", loading=loading)
-
-
-def export_onnx(system: str, folder: Path) -> None:
-    """The query side as a graph, token ids in, the embedding out, with its tokenizer."""
-    encoder = project.encoder(system)
-    settings = read_settings(encoder)
-    write_checked(encoder, folder / MODEL)
-    write_tokenizer(encoder, folder, settings, prefixed=True)
-    write_card(folder, system, settings, library="onnx", loading=ONNX)
+    also = ("" if is_cosine else DOT) + (PREFIX.format(prefix) if prefix else "")
+    write_text(folder / "README.md", card(system, settings, also))
 
 
 def read_settings(encoder: Path) -> DualEncoderSettings:
@@ -129,29 +113,22 @@ def read_settings(encoder: Path) -> DualEncoderSettings:
     return read_json(encoder / SETTINGS, DualEncoderSettings)
 
 
-def write_tokenizer(encoder: Path, target: Path, settings: DualEncoderSettings, *, prefixed: bool = False) -> None:
-    """Copy the tokenizer, and let it cut queries where the encoder was trained to, and pad a batch, by itself.
+def write_tokenizer(encoder: Path, target: Path, length: int) -> None:
+    """Copy the tokenizer, and let it cut queries at `length` tokens, and pad a batch, by itself.
 
     Tools that ask their tokenizer for the longest input would read more of a query than training did.
-
-    Args:
-        prefixed: it also puts the prefix before a query. transformers makes some tokenizers anew and loses that.
     """
     config = read_json(encoder / TOKENIZER_CONFIG, dict[str, Any])
     config.pop("max_length", None)  # that of a call, which some models were saved with
-    cuts = {"model_max_length": settings.query_length, "padding_side": "right"}
-    write_json(target / TOKENIZER_CONFIG, config | cuts)
+    write_json(target / TOKENIZER_CONFIG, config | {"model_max_length": length, "padding_side": "right"})
     tokenizer, pad = Tokenizer.from_file(str(encoder / TOKENIZER)), config["pad_token"]
     name = pad["content"] if isinstance(pad, dict) else pad
-    tokenizer.enable_truncation(settings.query_length)
+    tokenizer.enable_truncation(length)
     tokenizer.enable_padding(pad_id=tokenizer.token_to_id(name), pad_token=name)
-    if settings.query_prefix and prefixed:
-        then = [] if tokenizer.normalizer is None else [tokenizer.normalizer]
-        tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend(settings.query_prefix), *then])
     tokenizer.save(str(target / TOKENIZER))
 
 
-def write_card(folder: Path, system: str, settings: DualEncoderSettings, *, library: str, loading: str) -> None:
+def card(system: str, settings: DualEncoderSettings, also: str) -> str:
     """The model card as Markdown with the front matter of a model hub."""
     entry = registry().dense[system]
     passages = "**Do not embed passages with this model**: the system's passage vectors were made otherwise."
@@ -159,7 +136,7 @@ def write_card(folder: Path, system: str, settings: DualEncoderSettings, *, libr
         prefix = f" and with {settings.passage_prefix!r} before each" if settings.passage_prefix else ""
         passages = f"Passages were embedded by these same weights, cut at {settings.passage_length} tokens{prefix}."
     told = {"title": entry.title, "passages": passages, "version": __version__, "told": json.dumps(asdict(settings))}
-    write_text(folder / "README.md", CARD.format(library=library, settings=settings, loading=loading, **told))
+    return CARD.format(settings=settings, also=also, **told)
 
 
 def export_npy(system: str, folder: Path) -> None:
@@ -236,7 +213,6 @@ def export_beir(system: str, folder: Path) -> None:
 
 FORMATS: dict[str, Callable[[str, Path], None]] = {
     "sentence-transformers": export_sentence_transformer,
-    "onnx": export_onnx,
     "npy": export_npy,
     "parquet": export_parquet,
     "faiss": export_faiss,

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
-from tokenizers import Tokenizer
-from transformers import AutoTokenizer
 
-from gnn_encoder.export import export_sentence_transformer, read_settings, write_tokenizer
+from gnn_encoder.export import export_sentence_transformer
 from gnn_encoder.pipeline import project
 from gnn_encoder.text.corpus import embed_passages, embed_queries, open_passages, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
@@ -67,17 +65,11 @@ def test_a_cross_encoder_reads_none(plain: DualEncoder, tiny_model: Path, querie
     assert np.array_equal(open_passages(model).ids, open_passages(plain).ids)
 
 
-def test_exports_put_it_before_a_query_by_themselves(
-    plain: DualEncoder, folder: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_export_puts_it_before_a_query_by_itself(
+    plain: DualEncoder, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(project, "encoder", lambda system: folder)
-    for name in ("out", "copied"):
-        (tmp_path / name).mkdir()
+    (tmp_path / "out").mkdir()
     export_sentence_transformer("gnn_encoder", tmp_path / "out")
     found = SentenceTransformer(str(tmp_path / "out"), device="cpu").encode(ASKED)
     np.testing.assert_allclose(found, expected_queries(plain, ASKED), atol=2e-5)
-    write_tokenizer(folder, tmp_path / "copied", read_settings(folder), prefixed=True)  # of the ONNX export
-    copied = Tokenizer.from_file(str(tmp_path / "copied" / "tokenizer.json"))
-    own = AutoTokenizer.from_pretrained(tiny_model)
-    for text in ("bread oven", LONG):
-        assert copied.encode(text).ids == own(QUERY + text, truncation=True, max_length=10)["input_ids"]
