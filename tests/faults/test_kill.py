@@ -30,7 +30,7 @@ BLOCK = "gnn_encoder.base.matrix:ArrayWriter.write"
 FEATURES = "gnn_encoder.text.cross_encoder:write_part"
 SCORES = "gnn_encoder.text.cross_encoder:np.save"
 QUERIES = "gnn_encoder.dual_cross.generation:write_part"
-CACHES = (".scratch/tokens", ".scratch/unpacked_features", ".scratch/times")
+CACHES = (".scratch/tokens", ".scratch/unpacked_features")
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def test_every_stage_ran_once(reproduced: tuple[Any, Any]) -> None:
 
 def test_nothing_is_left_in_the_work_tree(project: Any) -> None:
     assert project.git("status", "--porcelain") == ""
-    caches = {"tokens", "unpacked_features", "times", "query_encoders"}
+    caches = {"tokens", "unpacked_features"}
     files = [path for path in (project.folder / ".scratch").rglob("*") if path.is_file()]
     left = [path for path in files if not caches.intersection(path.parts)]
     assert left == []
