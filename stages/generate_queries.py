@@ -13,7 +13,7 @@ from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.data.queries import write_generated
 from gnn_encoder.dual_cross.generation import choose_queries, generate_queries, sampling
 from gnn_encoder.dual_cross.generator import QueryGenerator, make_generator
-from gnn_encoder.dual_cross.quality import measure_queries
+from gnn_encoder.dual_cross.views import measure_queries
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, run

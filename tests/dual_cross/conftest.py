@@ -1,14 +1,20 @@
-"""The small task of the training tests, with generated queries and an encoder that reads pairs."""
+"""The small task of the training tests, with generated queries, an encoder that reads pairs, and two generators."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
+from gnn_encoder.dual_cross.generator import QueryGenerator
+from gnn_encoder.pipeline.params import Encoder, Params
 from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens, open_tokens
 
-from ..texts import text, write_queries
+from ..texts import WORDS, text, write_queries
 from ..train.conftest import examples, tables, texts, tiny_encoder
 
 __all__ = ["examples", "tables", "texts"]
@@ -36,3 +42,58 @@ def generated(tables: Path, tiny_model: Path) -> TextTokens:
 @pytest.fixture
 def passage_tokens(tables: Path, tiny_model: Path) -> TextTokens:
     return open_tokens(tables / "passages.parquet", pair_encoder(tiny_model).tokenizer, tables, 32)
+
+
+@pytest.fixture
+def encoder_params(tiny_params: Params) -> Encoder:
+    return tiny_params.encoder.model_copy(update={"precision": "fp32", "dropout": 0.0})
+
+
+@pytest.fixture
+def fresh(tiny_model: Path, encoder_params: Encoder) -> QueryGenerator:
+    """An encoder-decoder of the tiny BERT, as training begins with it."""
+    return QueryGenerator.from_encoder(Source(str(tiny_model)), encoder_params, seed=5)
+
+
+@pytest.fixture
+def bert(fresh: QueryGenerator) -> QueryGenerator:
+    """Shaken, so that what it writes differs by passage and by what was written before, and ends at some point."""
+    torch.manual_seed(9)
+    with torch.no_grad():
+        for parameter in fresh.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+        fresh.model.decoder.get_output_embeddings().bias[fresh.end] += 4.0
+    return fresh.for_inference().double()
+
+
+@pytest.fixture(scope="session")
+def t5_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A T5 of two layers that nobody trained; its table of embeddings is longer than its vocabulary."""
+    folder = tmp_path_factory.mktemp("t5")
+    vocabulary = {token: number for number, token in enumerate(["<pad>", "</s>", "<unk>", "a", " ", *WORDS])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
+    )
+    special = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(folder)
+    torch.manual_seed(3)
+    size = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2, "dropout_rate": 0.0}
+    model = T5ForConditionalGeneration(T5Config(vocab_size=32, decoder_start_token_id=0, **size))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.3)
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def t5(t5_folder: Path) -> QueryGenerator:
+    return QueryGenerator.load(Source(str(t5_folder)), precision="fp32").for_inference().double()
+
+
+@pytest.fixture(params=["bert", "t5"])
+def model(request: pytest.FixtureRequest) -> QueryGenerator:
+    found: QueryGenerator = request.getfixturevalue(request.param)
+    return found

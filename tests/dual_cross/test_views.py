@@ -1,4 +1,4 @@
-"""The matrix of views: each pair by itself, in the rows' order."""
+"""The matrix of views: each pair by itself, in the rows' order; and how good generated queries are."""
 
 from pathlib import Path
 
@@ -10,12 +10,13 @@ import torch.nn.functional as F
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import Origin, open_matrix, read_manifest
-from gnn_encoder.dual_cross.views import view_inputs
+from gnn_encoder.dual_cross.views import measure_queries, rouge_l, view_inputs
 from gnn_encoder.text import corpus
 from gnn_encoder.text.corpus import encode_corpus, passage_inputs
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 
+from ..texts import write_passages, write_queries
 from ..train.conftest import tiny_encoder
 from .conftest import PAIR_LENGTH, VIEWS, pair_encoder
 
@@ -103,3 +104,31 @@ def tiny_encoder_alone(encoder: DualEncoder, passages: TextTokens) -> np.ndarray
             states = encoder.passage(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
         vectors.append(F.normalize(states.float().mean(dim=0), dim=0).numpy())
     return np.stack(vectors)
+
+
+@pytest.mark.parametrize(
+    ("text", "reference", "expected"),
+    [
+        ("The CAT, sat!", "the cat sat", 1.0),  # case and punctuation do not count
+        ("a b c d", "a x b d", 3 / 4),  # a b d: precision and recall 3/4
+        ("d c b a", "a b c d", 1 / 4),
+        ("a b", "a b c d e f", 2 * 1 * (1 / 3) / (1 + 1 / 3)),
+        ("x", "y", 0.0),
+        ("?", "", 0.0),
+    ],
+)
+def test_rouge_l(text: str, reference: str, expected: float) -> None:
+    assert rouge_l(text, reference) == pytest.approx(expected, abs=1e-12)
+
+
+def test_measured_queries(tmp_path: Path) -> None:
+    passages = write_passages(tmp_path / "passages.parquet", [""] * 3, ["a b. c", "never judged", "c d e f. g"])
+    asked = write_queries(tmp_path / "dev.parquet", ["a b c d", "c d e f", "unjudged"])
+    generated = ["a b", "a b c d", "no", "no", "x", "c d e y"]  # two views of three passages
+    written = write_queries(tmp_path / "queries.parquet", generated)
+    pairs = pl.DataFrame({"query": [0, 1, 0], "passage": [0, 2, 2]}, schema={"query": pl.Int32, "passage": pl.Int32})
+    found = measure_queries(pairs, asked, passages, written, views=2)
+    assert found["pairs"] == 3
+    # Best of one: 2/3, 0, 0; of two: 1, 3/4, and "c d" of "c d e y" against "a b c d": 1/2.
+    assert found["rouge_l"] == pytest.approx([2 / 9, (1 + 3 / 4 + 1 / 2) / 3])
+    assert found["rouge_l_first_sentence"] == pytest.approx((2 / 3 + 1 + 1 / 2) / 3)

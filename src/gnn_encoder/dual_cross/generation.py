@@ -7,7 +7,7 @@ interrupted run need not make again.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -63,21 +63,6 @@ def sampling(model: QueryGenerator, *, seed: int, views: int, query_length: int,
     return Sampling(seed=seed, views=views, top_k=top_k, length=length, never=never, not_first=not_first)
 
 
-@dataclass(kw_only=True)
-class _Live:
-    """The queries of a batch that are being generated, one row each. *Shape:* (n,), except for `mask`."""
-
-    passages: Tensor  # rows of the corpus
-    views: Tensor  # number of the view
-    places: Tensor  # rows of the result
-    tokens: Tensor  # the latest token
-    done: Tensor  # True for finished queries that have not been removed yet
-    mask: Tensor  # of the passage's tokens, (n, passage tokens)
-
-    def take(self, rows: Tensor) -> "_Live":
-        return _Live(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
-
-
 @torch.inference_mode()
 def write_queries(model: QueryGenerator, batch: Batch, passages: Tensor, how: Sampling, *, batch_tokens: int) -> Tensor:
     """Draw q_i^1 ... q_i^views ~ P_QG(q|d_i) for each passage of a batch (Eq. 9).
@@ -94,45 +79,29 @@ def write_queries(model: QueryGenerator, batch: Batch, passages: Tensor, how: Sa
     """
     passages, mask = passages.to(model.device), batch.attention_mask.to(model.device)
     states = model.encode(batch, batch_tokens)
+    live = torch.arange(len(states) * how.views, device=model.device)  # the queries in the caches, as rows of `result`
+    result = torch.full((len(live), how.length), model.template.pad, device=model.device)
+    done, cache = torch.zeros_like(live, dtype=torch.bool), EncoderDecoderCache(DynamicCache(), DynamicCache())
     start = torch.full((len(states), 1), model.start, device=model.device)
-    cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
-    first = model.next_logits(states, mask, start, cache)
-    first[:, how.not_first] = -torch.inf
+    logits = model.next_logits(states, mask, start, cache).repeat_interleave(how.views, dim=0)
+    logits[:, how.not_first] = -torch.inf
     cache.batch_repeat_interleave(how.views)
-    each = torch.arange(len(states), device=model.device).repeat_interleave(how.views)
-    live = _Live(
-        passages=passages[each],
-        views=torch.arange(how.views, device=model.device).repeat(len(states)),
-        places=torch.arange(len(each), device=model.device),
-        tokens=start[each, 0],
-        done=torch.zeros(len(each), dtype=torch.bool, device=model.device),
-        mask=mask[each],
-    )
-    result = torch.full((len(each), how.length), model.template.pad, device=model.device)
-    live = _write(first[each], 0, live, result, how, model.end, cache)
-    for position in range(1, how.length):
-        if len(live.tokens) == 0:
+    for position in range(how.length):
+        logits[:, how.never] = -torch.inf
+        numbers = uniforms(how.seed, passages[live // how.views], live % how.views, position)
+        tokens = sample_top_k(logits, how.top_k, numbers)
+        done |= tokens == model.end
+        going = (~done).nonzero().squeeze(1)
+        result[live[going], position] = tokens[going]
+        if len(going) == 0 or position + 1 == how.length:
             break
+        if len(going) < LIVE_SHARE * len(live):
+            live, tokens, done = live[going], tokens[going], done[going]
+            cache.batch_select_indices(going)
         # The model reads only the shape of the states: the cache holds the keys and values computed from them.
-        same = states[:1].expand(len(live.tokens), -1, -1)
-        logits = model.next_logits(same, live.mask, live.tokens.unsqueeze(1), cache)
-        live = _write(logits, position, live, result, how, model.end, cache)
+        same = states[:1].expand(len(live), -1, -1)
+        logits = model.next_logits(same, mask[live // how.views], tokens.unsqueeze(1), cache)
     return result.view(len(states), how.views, how.length)
-
-
-def _write(
-    logits: Tensor, position: int, live: _Live, result: Tensor, how: Sampling, end: int, cache: EncoderDecoderCache
-) -> _Live:
-    """Draw token `position` of each query and write it to `result`; remove finished queries (see LIVE_SHARE)."""
-    logits[:, how.never] = -torch.inf
-    drawn = sample_top_k(logits, how.top_k, uniforms(how.seed, live.passages, live.views, position))
-    live.tokens, live.done = drawn, live.done | (drawn == end)
-    going = (~live.done).nonzero().squeeze(1)
-    result[live.places[going], position] = drawn[going]
-    if len(going) >= LIVE_SHARE * len(drawn):
-        return live
-    cache.batch_select_indices(going)
-    return live.take(going)
 
 
 def forbidden(tokenizer: PreTrainedTokenizerBase, end: int, vocabulary: int) -> tuple[Tensor, Tensor]:
@@ -198,11 +167,8 @@ def generate_queries(
     """Write the table of generated queries. Row r is view r % views of passage r // views, with qid "{pid}-{view}".
 
     Args:
-        tokens: tokens of the passages.
-        passages: the passages table.
-        target: the table to write, in the QUERIES schema without answers.
+        tokens: of the table `passages`, of whose texts at most `passage_length` are read, special ones included.
         work: scratch folder.
-        passage_length: most tokens of a passage, special ones included.
         batch_tokens: most padded tokens of passages that are encoded at a time.
     """
     inputs = Inputs.singles(tokens, model.template, passage_length)

@@ -44,7 +44,6 @@ from gnn_encoder.train.dual_encoder import BatchSampler, chunks, local_share
 from gnn_encoder.train.loop import fit, sum_value, write_history
 
 log = logging.getLogger(__name__)
-IGNORED = -100  # label of padding, which the loss leaves out
 DECODER = "decoder."
 # For |x| < 2, gelu(x + 4) is nearly x + 4, and the layer norm after it subtracts the 4 again.
 LINEAR_PART_OF_GELU = 4.0
@@ -56,8 +55,6 @@ Transformer = Any  # parts of transformers' models are typed as Tensor | Module
 
 class QueryGenerator(TextModel):
     """A sequence-to-sequence transformer with its tokenizer: warm-started from an encoder, or T5, BART and the like."""
-
-    model: Transformer
 
     def __init__(self, *, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, precision: str) -> None:
         super().__init__(tokenizer, precision)
@@ -115,13 +112,12 @@ class QueryGenerator(TextModel):
 
         *Shape:* both (n, tokens), as from `single_batch`: a query is [CLS] tokens [SEP].
         """
-        inputs, labels = shifted(queries.to(self.device))
-        passages = passages.to(self.device)
-        written = labels != IGNORED
+        passages, queries = passages.to(self.device), queries.to(self.device)
+        labels, written = queries.input_ids[:, 1:], queries.attention_mask[:, 1:] == 1
         with autocast(self.dtype):
             states = self.model.encoder(input_ids=passages.input_ids, attention_mask=passages.attention_mask)
             hidden = self.model.decoder.base_model(
-                input_ids=inputs,
+                input_ids=queries.input_ids[:, :-1],
                 encoder_hidden_states=states.last_hidden_state,
                 encoder_attention_mask=passages.attention_mask,
                 use_cache=False,
@@ -157,15 +153,6 @@ class QueryGenerator(TextModel):
         return logits[:, -1]
 
 
-def shifted(queries: Batch) -> tuple[Tensor, Tensor]:
-    """The decoder's inputs, and its labels: the token that follows each input, or IGNORED for padding.
-
-    *Shape:* (n, tokens) -> (n, tokens - 1), (n, tokens - 1).
-    """
-    labels = queries.input_ids[:, 1:].masked_fill(queries.attention_mask[:, 1:] == 0, IGNORED)
-    return queries.input_ids[:, :-1], labels
-
-
 def _unshared(model: Transformer) -> dict[str, Tensor]:
     """The weights in the form that `from_pretrained` reads.
 
@@ -186,12 +173,10 @@ def warm_start(source: Source, template: Template, *, dropout: float, seed: int)
 
     Args:
         template: of the encoder's tokenizer; its [CLS] begins a query, and its [SEP] ends it.
-        seed: decides the weights that the encoder has no counterpart for.
+        seed: decides the weights that the encoder's folder lacks.
     """
     encoder: Transformer = load_model(source, dropout=dropout, seed=seed)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        decoder = _fresh_decoder(source, encoder)
+    decoder = _fresh_decoder(source, encoder)
     for of_encoder, layer in zip(encoder.encoder.layer, decoder.base_model.encoder.layer, strict=True):
         layer.load_state_dict(of_encoder.state_dict(), strict=False)  # the encoder's layer has no cross-attention
         layer.crossattention.load_state_dict(of_encoder.attention.state_dict())
@@ -210,6 +195,7 @@ def warm_start(source: Source, template: Template, *, dropout: float, seed: int)
 
 
 def _fresh_decoder(source: Source, encoder: Transformer) -> Transformer:
+    """A decoder as deep as the encoder; no weight that it draws at random remains in `warm_start`."""
     config = type(encoder.config).from_dict(encoder.config.to_dict())
     config.is_decoder, config.add_cross_attention = True, True
     try:
@@ -263,36 +249,34 @@ class GeneratorTask:
         batch_size: int = BATCH,
     ) -> None:
         self.modules: dict[str, nn.Module] = {"generator": model}
-        self._model, self._rows = model, [pairs[name].to_numpy() for name in ("passage", "query")]
-        self._tokens, self._lengths = (passages, queries), (passage_length, query_length)
+        self._model, self._pairs = model, pairs
+        self._sides = {"passage": (passages, passage_length), "query": (queries, query_length)}
         self._batches = BatchSampler(len(pairs), epochs, batch_size, seed)
         model.train()
 
     def __len__(self) -> int:
         return len(self._batches)
 
-    def batch(self, items: Rows) -> tuple[Batch, Batch]:
-        """Passages and queries of some pairs, padded."""
-        sides = zip(self._tokens, self._rows, self._lengths, strict=True)
-        passages, queries = (single_batch(of, rows[items], self._model.template, most) for of, rows, most in sides)
-        return passages, queries
+    def batch(self, side: str, items: Rows) -> Batch:
+        """The queries or the passages of some pairs, padded; `side` is their column."""
+        tokens, most = self._sides[side]
+        return single_batch(tokens, self._pairs[side].to_numpy()[items], self._model.template, most)
 
     def token_counts(self, vocabulary: int) -> Tensor:
         """How often each token occurs in the queries, over all pairs. *Shape:* (vocabulary,)."""
         counts = torch.zeros(vocabulary)
-        for items in chunks(np.arange(len(self._rows[0])), 4096):
-            written = self.batch(items)[1]
-            labels = written.input_ids[:, 1:][written.attention_mask[:, 1:] == 1]
-            counts += torch.bincount(labels, minlength=vocabulary)
+        for items in chunks(np.arange(len(self._pairs)), 4096):
+            written = self.batch("query", items)
+            counts += torch.bincount(written.input_ids[:, 1:][written.attention_mask[:, 1:] == 1], minlength=vocabulary)
         return counts
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch of pairs."""
-        items = local_share(self._batches.items(number))
-        parts = [self.batch(part) for part in chunks(items, PAIRS_AT_A_TIME)]
-        everywhere = sum_value(sum(int(queries.attention_mask[:, 1:].sum()) for _, queries in parts))
+        parts = chunks(local_share(self._batches.items(number)), PAIRS_AT_A_TIME)
+        pairs = [(self.batch("passage", part), self.batch("query", part)) for part in parts]
+        everywhere = sum_value(sum(int(queries.attention_mask[:, 1:].sum()) for _, queries in pairs))
         total = 0.0
-        for passages, queries in parts:
+        for passages, queries in pairs:
             loss = self._model.loss(passages, queries) / everywhere
             loss.backward()
             total += loss.item()

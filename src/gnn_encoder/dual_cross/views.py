@@ -1,34 +1,27 @@
 """Generated queries: views of passages (Eq. 9, 10), how good they are, and what pre-training learns from (3.5)."""
 
-from collections.abc import Iterator
-from dataclasses import asdict
+import logging
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.files import fingerprint
 from gnn_encoder.base.judgements import Identical
-from gnn_encoder.base.matrix import (
-    ArrayManifest,
-    Matrix,
-    Numbers,
-    Origin,
-    Rows,
-    block_size,
-    open_matrix,
-    read_block,
-    read_manifest,
-)
+from gnn_encoder.base.matrix import Matrix, Origin, Rows, read_manifest
 from gnn_encoder.pipeline.params import DualCross
 from gnn_encoder.search.exact import Pool
-from gnn_encoder.text.corpus import write_windows
+from gnn_encoder.text.corpus import transform_corpus
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.inputs import Inputs
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import Views
 from gnn_encoder.train.examples import Examples, Ragged
 
+log = logging.getLogger(__name__)
 PLAIN_WEIGHT = 0.5  # of the passage read alone, in the mean of its views
 
 
@@ -86,27 +79,18 @@ def check_queries(queries: TextTokens, n_passages: int, views: int) -> None:
 
 
 def write_means(source: Path, folder: Path, pool: Pool, *, dtype: str, origin: Origin) -> None:
-    """Write the matrix of the mean of each passage's views, shared by all devices.
+    """Write the matrix of the mean of each passage's views, which `pool` weighs, from the matrix of views.
 
-    Args:
-        source: the matrix of views. *Shape:* (passages * views, d).
-        pool: weighs the views.
-        folder: where the means go; blocks that an interrupted run finished there are kept. *Shape:* (passages, d).
+    *Shape:* (passages * views, d) -> (passages, d).
     """
-    stored, made, matrix = read_manifest(source), asdict(origin), open_matrix(source)
-    weights = pool.weights(stored.views)
-    mark = fingerprint(dtype=dtype, weights=weights.tolist(), **made)
-    shape = (stored.shape[0] // stored.views, stored.shape[1])
-    manifest = ArrayManifest(shape=shape, dtype=dtype, fingerprint=mark, **made)
+    views = read_manifest(source).views
+    weights = pool.weights(views)
 
-    def make(numbers: Numbers) -> Iterator[tuple[int, Matrix]]:
-        for number in numbers:
-            block = read_block(matrix, number * rows, rows).reshape(-1, stored.views, shape[1])
-            yield number, np.einsum("pvd,v->pd", block, weights)
+    def mean(_: int, block: Matrix) -> Matrix:
+        means: Matrix = np.einsum("pvd,v->pd", block.reshape(-1, views, block.shape[1]), weights)
+        return means
 
-    window = max(1, block_size(shape[1]) // stored.views)
-    rows = window * stored.views
-    write_windows(folder, manifest, window, make, unit="means of views")
+    transform_corpus(source, folder, dtype=dtype, origin=origin, transform=mean, of=views)
 
 
 def generated_examples(
@@ -133,3 +117,47 @@ def generated_examples(
         n_passages=n_passages,
         identical=identical or Identical(),
     )
+
+
+# --- how good they are ------------------------------------------------------------------------------------------------
+
+
+def measure_queries(pairs: pl.DataFrame, asked: Path, passages: Path, generated: Path, views: int) -> dict[str, Any]:
+    """Compare generated queries with the data's own queries for the same passages by ROUGE-L (section 5), and log it.
+
+    The figures are means over judged pairs, 0..1. Entry k of `rouge_l` is of the best of the passage's first k + 1
+    queries; `rouge_l_first_sentence` is of the passage's first sentence in place of a query.
+
+    Args:
+        pairs: judged-relevant pairs, columns query, passage: rows of the tables `asked` and `passages`.
+        generated: the table in which row r is view r % views of passage r // views.
+    """
+    queries, found = pairs["query"].to_numpy(), pairs["passage"].to_numpy()
+    rows = found.astype(np.int64)[:, None] * views + np.arange(views)
+    wanted, read, written = (_texts(*of) for of in ((asked, queries), (passages, found), (generated, rows.reshape(-1))))
+    scores = [rouge_l(text, wanted[place // views]) for place, text in enumerate(written)]
+    best = np.maximum.accumulate(np.array(scores).reshape(-1, views), axis=1).mean(axis=0)
+    first = [re.split(r"(?<=[.!?])\s", text, maxsplit=1)[0] for text in read]
+    copied = float(np.mean([rouge_l(one, query) for one, query in zip(first, wanted, strict=True)]))
+    told = ", ".join(f"best of {k + 1}: {value:.3f}" for k, value in enumerate(best))
+    log.info("ROUGE-L %s; a passage's first sentence: %.3f", told, copied)
+    return {"pairs": len(pairs), "rouge_l": best.tolist(), "rouge_l_first_sentence": copied}
+
+
+def rouge_l(text: str, reference: str) -> float:
+    """F-measure of the longest common subsequence of words, in lower case and without punctuation (Lin 2004)."""
+    one, other = (re.findall(r"[a-z0-9]+", each.lower()) for each in (text, reference))
+    lengths = [0] * (len(other) + 1)  # of the subsequence of the words so far and of the other text's first j words
+    for word in one:
+        before = 0
+        for j, its in enumerate(other, start=1):
+            before, lengths[j] = lengths[j], before + 1 if word == its else max(lengths[j], lengths[j - 1])
+    return 2 * lengths[-1] / max(1, len(one) + len(other))
+
+
+def _texts(table: Path, rows: NDArray[np.integer]) -> list[str]:
+    """Texts of some rows of a table, in the order of `rows`. The table is streamed, not loaded."""
+    wanted, inverse = np.unique(rows, return_inverse=True)
+    kept = pl.scan_parquet(table).select("text").with_row_index("row").filter(pl.col("row").is_in(wanted.tolist()))
+    texts: list[str] = kept.sort("row").collect()["text"].gather(inverse).to_list()
+    return texts

@@ -92,16 +92,21 @@ def encode_corpus(
     write_windows(folder, manifest, WINDOW, encode, unit="passages" if views == 1 else "views")
 
 
-def transform_corpus(source: Path, folder: Path, *, dtype: str, origin: Origin, transform: Transform | None) -> None:
-    """Write the transformed rows of an existing passage matrix, window by window, shared by all devices."""
-    matrix = open_matrix(source)
+def transform_corpus(
+    source: Path, folder: Path, *, dtype: str, origin: Origin, transform: Transform | None, of: int = 1
+) -> None:
+    """Write the transformed rows of an existing matrix, window by window, shared by all devices.
+
+    Each row is made of `of` rows of the source, all of which `transform` gets.
+    """
+    matrix, (rows, columns) = open_matrix(source), read_manifest(source).shape
 
     def make(numbers: Numbers) -> Iterator[tuple[int, Matrix]]:
         for number in numbers:
-            block = read_block(matrix, number * WINDOW, WINDOW)
+            block = read_block(matrix, number * WINDOW * of, WINDOW * of)
             yield number, block if transform is None else transform(number * WINDOW, block)
 
-    write_windows(folder, _manifest(read_manifest(source).shape, dtype, origin), WINDOW, make, unit="passages")
+    write_windows(folder, _manifest((rows // of, columns), dtype, origin), WINDOW, make, unit="passages")
 
 
 def write_windows(
