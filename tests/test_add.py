@@ -70,7 +70,7 @@ def test_a_passage_that_is_added_is_as_in_a_build_that_has_it(
         Path("new.jsonl").write_text(json.dumps({"_id": pid, "title": new["title"], "text": new["text"]}))
         for system in (built.BASE, SYSTEM):
             before = vectors(system)
-            add.add(system, Path("new.jsonl"))
+            add.add_passages(system, Path("new.jsonl"))
             found = vectors(system)
             assert [*found] == [*before, pid] and all(np.array_equal(found[old], before[old]) for old in before)
             np.testing.assert_allclose(found[pid], expected[system], atol=2e-5)
@@ -79,7 +79,7 @@ def test_a_passage_that_is_added_is_as_in_a_build_that_has_it(
         jsonl(Path("more.jsonl"), {"n1": "one"})
         for system in (built.BASE, SYSTEM):
             with pytest.raises(ValueError, match="data/embeddings/dual_encoder: another model than the present"):
-                add.add(system, Path("more.jsonl"))
+                add.add_passages(system, Path("more.jsonl"))
 
 
 def reduced(root: Path, pid: str) -> Path:
@@ -221,7 +221,7 @@ def end_before(number: int) -> int:
         for module, name in CHANGING:
             patch.setattr(module, name, watched(getattr(module, name)))
         try:
-            add.add(SYSTEM, Path("add.jsonl"))
+            add.add_passages(SYSTEM, Path("add.jsonl"))
         except Killed:
             pass
     return count
@@ -229,7 +229,7 @@ def end_before(number: int) -> int:
 
 def test_a_kill_leaves_the_old_version_or_the_new_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(2):
-        add.add(SYSTEM, jsonl(Path("first.jsonl"), {f"first-{number}": f"first {number}"}))
+        add.add_passages(SYSTEM, jsonl(Path("first.jsonl"), {f"first-{number}": f"first {number}"}))
     jsonl(Path("add.jsonl"), {"n1": "one"})
     before, after = contents(SYSTEM), contents(SYSTEM) | {"n1": "one"}
     shutil.copytree(root, root.with_name("whole"), symlinks=True)
@@ -243,7 +243,7 @@ def test_a_kill_leaves_the_old_version_or_the_new_one(root: Path, monkeypatch: p
         assert end_before(number) == number
         found = contents(SYSTEM)
         assert found in (before, after)
-        add.add(SYSTEM, jsonl(Path("last.jsonl"), {"last": "last"}))
+        add.add_passages(SYSTEM, jsonl(Path("last.jsonl"), {"last": "last"}))
         assert contents(SYSTEM) == found | {"last": "last"} and len([*newest(SYSTEM).parent.iterdir()]) == 4
 
 
@@ -256,7 +256,10 @@ def test_a_second_command_waits_for_the_first(root: Path, monkeypatch: pytest.Mo
         return encode(*arguments)
 
     monkeypatch.setattr(add, "_open_encoder", slow)
-    threads = [threading.Thread(target=add.add, args=(SYSTEM, jsonl(Path(f"{pid}.jsonl"), {pid: pid}))) for pid in "ab"]
+    threads = [
+        threading.Thread(target=add.add_passages, args=(SYSTEM, jsonl(Path(f"{pid}.jsonl"), {pid: pid})))
+        for pid in "ab"
+    ]
     threads[0].start()
     assert began.wait(30)
     threads[1].start()

@@ -22,7 +22,7 @@ from gnn_encoder import export as module
 from gnn_encoder.base.files import seal
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, SPLITS, write_table
 from gnn_encoder.data.prepare import open_source, prepare
-from gnn_encoder.export import FILES, export
+from gnn_encoder.export import FILES, export_system
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.text.encoder import DualEncoder
@@ -168,7 +168,7 @@ def test_sentence_transformers_gives_the_same_vectors(
     encoder = save_encoder(tmp_path / "encoder", base, pooling, similarity)
     monkeypatch.setattr(project, "encoder", lambda system: tmp_path / "encoder")
     with chdir(built):
-        export("gnn_encoder", "sentence-transformers", folder)
+        export_system("gnn_encoder", "sentence-transformers", folder)
     loaded, expected = SentenceTransformer(str(folder), device="cpu"), encoder.embed_queries(TEXTS)
     np.testing.assert_allclose(loaded.encode(TEXTS), expected, atol=1e-5)
     np.testing.assert_allclose(loaded.encode_query(TEXTS), expected, atol=1e-5)
@@ -194,7 +194,7 @@ def test_sentence_transformers_gives_the_same_vectors(
 
 def test_the_card_of_a_dual_encoder_says_how_passages_were_embedded(built: Path, tmp_path: Path) -> None:
     with chdir(built):
-        files = export("dual_encoder", "sentence-transformers", tmp_path / "out")
+        files = export_system("dual_encoder", "sentence-transformers", tmp_path / "out")
     card = next(path for path in files if path.name == "README.md").read_text()
     assert "Passages were embedded by these same weights, cut at " in card
 
@@ -204,7 +204,7 @@ def test_the_card_of_a_dual_encoder_says_how_passages_were_embedded(built: Path,
 
 def test_beirs_loader_and_our_own_reader_read_the_data(built: Path, tmp_path: Path) -> None:
     with chdir(built):
-        export("gnn_encoder", "beir", tmp_path / "beir")
+        export_system("gnn_encoder", "beir", tmp_path / "beir")
         params, passages = load_params(), pl.read_parquet(project.PASSAGES)
         data = params.data.model_copy(update={"path": str(tmp_path / "beir")})
         prepare(data, open_source(data), tmp_path / "again", seed=params.seed)
@@ -240,7 +240,7 @@ def test_an_id_means_one_thing(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_project(dict(zip(SPLITS, qids, strict=True)), grade=2)
-    export("gnn_encoder", "beir", Path("out"))
+    export_system("gnn_encoder", "beir", Path("out"))
     corpus, queries = (
         [json.loads(line) for line in Path(f"out/{name}.jsonl").read_text().splitlines()]
         for name in ("corpus", "queries")

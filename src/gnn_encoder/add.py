@@ -39,7 +39,7 @@ Encode = Callable[[Rows], Matrix]  # rows of a table of passages -> their vector
 AT_A_TIME = 256  # passages that are encoded together: memory grows with them and with the graph's queries
 
 
-def add(system: str, path: Path) -> str:
+def add_passages(system: str, path: Path) -> str:
     """Add the passages of a file like BEIR's corpus.jsonl to a dense system's index, and say how many it has now."""
     if system not in registry().of_kind("plain", "graph"):
         cure = "put the passages into the data, and build again"

@@ -307,9 +307,9 @@ def export(
 
     What is written is its query encoder, its passages' vectors, or its data.
     """
-    from gnn_encoder import export as exporting
+    from gnn_encoder.export import export_system
 
-    for path in exporting.export(system, to, folder):
+    for path in export_system(system, to, folder):
         typer.echo(path)
     _tell_other_data()
 
@@ -320,9 +320,9 @@ def add(
     system: System = MAIN,
 ) -> None:
     """Add passages to a built index, without training."""
-    from gnn_encoder import add as adding
+    from gnn_encoder.add import add_passages
 
-    typer.echo(adding.add(system, passages))
+    typer.echo(add_passages(system, passages))
     _tell_other_data()
 
 

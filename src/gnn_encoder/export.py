@@ -59,7 +59,7 @@ DOT = " Tell the server not to normalise (`normalize: false`), since these vecto
 PREFIX = " Before every query stands {!r}; a text-embedding server needs `--default-prompt-name query` to put it there."
 
 
-def export(system: str, to: str, folder: Path) -> list[Path]:
+def export_system(system: str, to: str, folder: Path) -> list[Path]:
     """Write a built system to a new folder, whole, and name the files."""
     if system not in registry().dense:
         raise UserError(f"--system is {system!r}: must be one of {', '.join(registry().dense)}")

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 
-from gnn_encoder.add import add
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import MATRIX
+from gnn_encoder.cli import add
 from gnn_encoder.pipeline import project
 from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.faiss_index import build

@@ -10,21 +10,23 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 CURES = {
-    errno.EACCES: "change its permissions or its owner",
-    errno.EPERM: "change its permissions or its owner",
+    **dict.fromkeys((errno.EACCES, errno.EPERM), "change its permissions or its owner"),
     errno.EROFS: "work on a disk that can be written",
     errno.ENOENT: "correct its name, or make it again",
     errno.EISDIR: "a file must be there",
     errno.ENOTDIR: "a folder must be there",
 }
+# What torch, safetensors, polars, faiss and numpy's tofile say, which give no errno.
+NO_MEMORY = r"can't allocate memory|[Cc]annot allocate memory|out of memory|can't start new thread|bad_alloc"
+NO_SPACE = r"No space left on device|os error 28|Disk quota exceeded|^\d+ requested and \d+ written$"
 BEGINNING, END = 1_200, 500  # characters of an error that holds an id or a cell of thousands
 
 
 class UserError(ValueError):
     """A mistake in data, parameters or files that the user can mend.
 
-    The message is one line: the place (file, row, column or parameter), the value received, the rule, the cure.
-    `gnn_encoder.pipeline.stage.run` and the command line print it without a traceback and exit with status 2.
+    The message is one line: the place (file, row, column or parameter), the value received, the rule, the cure. It is
+    printed without a traceback.
     """
 
 
@@ -68,8 +70,7 @@ def report_errors() -> Iterator[None]:
         sys.stderr.write("interrupted\n")
         sys.exit(130)
     except Exception as error:
-        known = _refused_file(error) or _full_disk(error) or _out_of_memory(error)
-        told = str(error) if isinstance(error, UserError) else known
+        told = str(error) if isinstance(error, UserError) else _told(error)
         if told is None and not (mark and mark.exists()):  # else another process has told what made this one fail too
             raise
         with suppress(FileExistsError):
@@ -81,34 +82,19 @@ def report_errors() -> Iterator[None]:
         sys.exit(2)
 
 
-def _refused_file(error: BaseException) -> str | None:
-    """What the system says of a file that it does not open, with the cure; None for any other error."""
-    if not isinstance(error, OSError) or error.errno in (None, errno.ENOSPC, errno.EDQUOT):
+def _told(error: Exception) -> str | None:
+    """What is said of a file that does not open, a full disk or too little memory, with the cure; else None."""
+    said, number, name = " ".join(str(error).split()), getattr(error, "errno", None), getattr(error, "filename", None)
+    if number in (errno.ENOSPC, errno.EDQUOT) or re.search(NO_SPACE, str(error)):
+        where = f" while writing {name}" if name else ""
+        cure = "free space (`dvc gc -w` drops cached versions no longer in use), then run again"
+        free = f"{shutil.disk_usage('.').free // 2**20} MiB free"
+        return f"no space left on the disk{where} ({free}); existing artifacts are untouched: {cure}"
+    if isinstance(error, MemoryError) or re.search(NO_MEMORY, str(error)):
+        cure = "end other programs, or lower encoder.batch_tokens and, of a training, encoder.chunk_size"
+        return f"out of memory ({said[:200]}): {cure}; then run again"
+    # Arrow and polars tell a file's name in the message alone; other errors without one are nobody's file.
+    if number is None or (name is None and number not in (errno.EACCES, errno.EPERM, errno.EROFS)):
         return None
-    if error.filename is None and error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return None  # nobody's file; Arrow and polars tell the name of one in the message alone
-    said = f"{error.filename}: {error.strerror}" if error.filename is not None else " ".join(str(error).split())
-    return f"{said}; {CURES.get(error.errno, 'correct that, then run again')}"
-
-
-def _out_of_memory(error: BaseException) -> str | None:
-    """What to do if memory could not be had, in torch's words or Python's; None for any other error."""
-    words = r"can't allocate memory|[Cc]annot allocate memory|out of memory|can't start new thread|bad_alloc"
-    if not isinstance(error, MemoryError) and not re.search(words, str(error)):
-        return None
-    cure = "end other programs, or lower encoder.batch_tokens and, of a training, encoder.chunk_size; then run again"
-    return f"out of memory ({' '.join(str(error).split())[:200]}): {cure}"
-
-
-def _full_disk(error: BaseException) -> str | None:
-    """What to do if a write failed for want of space; some libraries say this only in their message."""
-    # safetensors, polars and faiss quote the system; numpy's tofile only counts what it could write.
-    words = r"No space left on device|os error 28|Disk quota exceeded|^\d+ requested and \d+ written$"
-    if getattr(error, "errno", None) not in (errno.ENOSPC, errno.EDQUOT) and not re.search(words, str(error)):
-        return None
-    filename = getattr(error, "filename", None)
-    where = f" while writing {filename}" if filename else ""
-    return (
-        f"no space left on the disk{where} ({shutil.disk_usage('.').free // 2**20} MiB free); existing artifacts are "
-        "untouched: free space (`dvc gc -w` drops cached versions no longer in use), then run again"
-    )
+    told = said if name is None else f"{name}: {os.strerror(number)}"
+    return f"{told}; {CURES.get(number, 'correct that, then run again')}"

@@ -127,10 +127,7 @@ def fingerprint(*inputs: Path, **values: object) -> str:
     """Hash the content of `inputs` (files or folders) together with `values` (anything JSON can hold).
 
     Of a folder whose manifest holds a fingerprint, that fingerprint is hashed instead of the content, so that a matrix
-    of many gigabytes is not read again.
-
-    Returns:
-        32 hexadecimal digits.
+    of many gigabytes is not read again. Returns 32 hexadecimal digits.
     """
     digest = _digest(json.dumps(values, sort_keys=True, default=str).encode())
     for path in inputs:
@@ -158,9 +155,7 @@ def _digest(data: bytes = b"") -> Any:
 def code_fingerprint(paths: Iterable[Path], root: Path | None = None) -> str:
     """Hash Python files and folders of them, so that half-done work is resumed only by the code that began it.
 
-    Args:
-        paths: relative to `root`.
-        root: None: the folder that this package's `src/` lies in.
+    `paths` are relative to `root`, by default the folder that this package's `src/` lies in.
     """
     root, digest = root or Path(gnn_encoder.__file__).parents[2], _digest()
     for path in paths:
@@ -187,7 +182,7 @@ def seal(folder: Path) -> None:
 def is_damaged(folder: Path) -> bool:
     """Whether a sealed artifact holds anything else than when it was sealed. All is read: a second a gigabyte."""
     try:
-        sealed = _manifest(folder).get("content", "")
+        sealed = _manifest(folder).get("content")
         return bool(sealed) and sealed != _content(folder)
     except UserError:
         return True
