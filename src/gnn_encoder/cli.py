@@ -24,7 +24,6 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import HYBRID, MAIN, registry
 
 if TYPE_CHECKING:
-    from gnn_encoder.pipeline.params import Params
     from gnn_encoder.searcher import Answer
 
 
@@ -86,7 +85,11 @@ def search(
     """Print the best passages for a query."""
     from gnn_encoder.searcher import Searcher
 
-    searcher = Searcher.open(project.index(_system(system, hybrid)), hybrid=hybrid)
+    system = system or (_best_on_dev() if hybrid else MAIN)
+    if system not in registry().dense:
+        one_of = ", ".join(registry().dense)
+        raise UserError(f"--system is {system!r}: must be one of {one_of}; --hybrid searches BM25 beside it")
+    searcher = Searcher.open(project.index(system), hybrid=hybrid)
     for text in _lines() if query is None else [query]:
         try:
             text.encode()
@@ -124,17 +127,11 @@ def _print_answer(query: str, found: "Answer", *, as_json: bool) -> None:
         typer.echo(textwrap.fill(text, width, initial_indent="     ", subsequent_indent="     ") + "\n")
 
 
-def _system(wanted: str | None, hybrid: bool) -> str:
-    """The dense system to search; by default the main one or, for a hybrid search, the one that was chosen on dev."""
-    if wanted is None and hybrid:
-        from gnn_encoder.controls.choose import read_choice
+def _best_on_dev() -> str:
+    """The dense system of the hybrid that was chosen on dev."""
+    from gnn_encoder.controls.choose import read_choice
 
-        return str(read_choice(project.runs(HYBRID)).facts["dense"])
-    found = wanted or MAIN
-    if found not in registry().dense:
-        one_of = ", ".join(registry().dense)
-        raise UserError(f"--system is {found!r}: must be one of {one_of}; --hybrid searches BM25 beside it")
-    return found
+    return str(read_choice(project.runs(HYBRID)).facts["dense"])
 
 
 @command(
@@ -155,16 +152,16 @@ def init(
     With --data it reads and checks the data, and chooses lengths, batches and steps that fit them. Without it lays a
     config, and then single values, over params.yaml.
     """
-    if data is None and path is not None:
-        raise UserError("--path belongs to --data: name the source with it, such as --data beir")
     if data is None:
+        if path is not None:
+            raise UserError("--path belongs to --data: name the source with it, such as --data beir")
         _lay_over(arguments or [])
         return
     if path is not None:
         _check_there("--path", path)  # before torch is loaded, which takes seconds
-    from gnn_encoder.init import fit
+    from gnn_encoder.init import fit_params
 
-    for line in fit(data, path, arguments or []):
+    for line in fit_params(data, path, arguments or []):
         typer.echo(line)
     typer.echo("params.yaml is written: `git diff params.yaml` shows it, `bash scripts/reproduce.sh` runs it")
 
@@ -204,20 +201,23 @@ def results(
     """
     from gnn_encoder.evaluate.claim import advice, claim_sentence, read_claim
     from gnn_encoder.evaluate.measures import parse
-    from gnn_encoder.evaluate.tables import HOW_TO_READ, branch_tables, titled
+    from gnn_encoder.evaluate.tables import HOW_TO_READ, branch_tables, is_of_prepared, titled
     from gnn_encoder.pipeline.params import load_params
 
-    params = load_params()
+    params, first = load_params(), MAIN if branch == ALL else branch
     (tested,) = parse([params.evaluate.significance])
-    first = MAIN if branch == ALL else branch
-    found = [
-        table for one in (registry().branches if branch == ALL else [branch]) for table in branch_tables(one, tested)
-    ]
-    if not found:
+    branches = registry().branches if branch == ALL else [branch]
+    if not (found := [table for one in branches for table in branch_tables(one, tested)]):
         folder = project.METRICS / first
         hidden = f"{folder}: came with this clone, in which other systems were measured since; measure this branch anew"
         raise UserError(f"{hidden} (`dvc repro`, or -P)") if folder.is_dir() else not_built(folder)
-    _tell_other_figures(registry().branches[first].baseline, params)
+    baseline = registry().branches[first].baseline
+    if not (project.measured(baseline) / project.VALUES).is_file():
+        committed = "these are the committed figures, whatever data params.yaml names"
+        former = "docs/results.md says which are of a former default: do not compare branches"
+        _warn(f"nothing has run in this clone: {committed}; {former}")
+    elif not project.is_prepared(params) or not is_of_prepared(baseline):
+        _warn(f"these figures are of other data than {params.data.source}, which params.yaml now names: it has not run")
     for table in found:
         typer.echo(titled(table) + "\n")
     typer.echo(f"{HOW_TO_READ}\n")
@@ -326,25 +326,11 @@ def add(
     _tell_other_data()
 
 
-def _tell_other_figures(system: str, params: "Params") -> None:
-    """Say so where the figures in metrics/ are not of the experiment's data, as far as a system's values show."""
-    from gnn_encoder.evaluate.tables import is_of_prepared
-
-    if not (project.measured(system) / project.VALUES).is_file():
-        committed = "these are the committed figures, whatever data params.yaml names"
-        former = "docs/results.md says which are of a former default: do not compare branches"
-        _warn(f"nothing has run in this clone: {committed}; {former}")
-    elif not project.is_prepared(params) or not is_of_prepared(system):
-        _warn(f"these figures are of other data than {params.data.source}, which params.yaml now names: it has not run")
-
-
 def _tell_other_data() -> None:
     """Say so where what is built is of other data than the experiment names."""
-    from gnn_encoder.base.files import MANIFEST
     from gnn_encoder.pipeline.params import load_params
 
-    known = Path("params.yaml").is_file() and (project.PREPARED / MANIFEST).is_file()
-    if known and not project.is_prepared(load_params()):
+    if Path("params.yaml").is_file() and project.PREPARED.is_dir() and not project.is_prepared(load_params()):
         typer.echo("This index is of other data than params.yaml now names, which has not run yet.", err=True)
 
 

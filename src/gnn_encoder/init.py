@@ -112,7 +112,7 @@ def _rows(table: Path, *columns: str) -> list[tuple[Any, ...]]:
     return pl.scan_parquet(table).select(columns).gather_every(-(-count_rows(table) // SAMPLE)).collect().rows()
 
 
-def fit(source: str, path: Path | None, arguments: Sequence[str]) -> Iterator[str]:
+def fit_params(source: str, path: Path | None, arguments: Sequence[str]) -> Iterator[str]:
     """Write a params.yaml that fits a source, and yield what was found. After an error params.yaml is as it was.
 
     Values that arguments (`KEY=VALUE`) give are kept, and others follow from them.

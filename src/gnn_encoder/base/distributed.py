@@ -7,13 +7,12 @@ where another module has imported it already.
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-from tqdm import tqdm as _Bar
+from tqdm import tqdm as _bar
 
 _is_alone = False
 
@@ -97,33 +96,7 @@ def barrier() -> None:
         _group().barrier()
 
 
-class tqdm(_Bar):  # type: ignore[type-arg]  # noqa: N801
-    """tqdm's bar; where stderr is no terminal, a plain line every half minute instead, unless `disable` says more.
-
-    Of several ranks the first one shows it.
-    """
-
-    EVERY = 30.0  # seconds between two lines where there is no terminal
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        default = None if is_first() else True
-        self.plain = settings.setdefault("disable", default) is None and not sys.stderr.isatty()
-        self.began = time.time()
-        self.due = self.began + self.EVERY
-        super().__init__(*args, **settings | ({"disable": False, "delay": self.EVERY} if self.plain else {}))
-
-    def display(self, msg: str | None = None, pos: int | None = None) -> None:
-        """Show how far it is."""
-        if not self.plain:
-            super().display(msg, pos)
-        elif time.time() >= self.due:
-            self.due += self.EVERY
-            of, took = f" of {self.total:,.0f}" if self.total else "", time.time() - self.began
-            self.fp.write(f"{self.desc.removesuffix(': ')}: {self.n:,.0f}{of} {self.unit.strip()}, {took:.0f} s\n")
-            self.fp.flush()
-
-    def close(self) -> None:
-        """End; where there is no terminal, without a last line."""
-        if self.plain:
-            self.delay = float("inf")
-        super().close()
+def tqdm(*args: Any, **settings: Any) -> Any:
+    """Tqdm's bar, which the first rank shows; where stderr is no terminal, only every half minute."""
+    rarely = {} if sys.stderr.isatty() else dict.fromkeys(("mininterval", "maxinterval", "delay"), 30)
+    return _bar(*args, **{"disable": not is_first()} | settings | rarely)
