@@ -123,10 +123,3 @@ def test_natural_questions_run(fresh: Project, tiny_corpus: Path, tmp_path: Path
     config = yaml.safe_load((project.folder / "configs" / "nq.yaml").read_text())
     metrics = json.loads((project.folder / "metrics" / MAIN / "test.json").read_text())
     assert set(metrics[MAIN]) == set(config["evaluate"]["measures"])
-
-
-def test_triviaqa_is_natural_questions_with_other_data_and_another_model() -> None:
-    nq, triviaqa = (complete(ROOT / "configs" / f"{name}.yaml") for name in ("nq", "triviaqa"))
-    for section, key in (("data", "name"), ("encoder", "model"), ("encoder", "revision")):
-        assert nq[section].pop(key) != triviaqa[section].pop(key)
-    assert nq == triviaqa
