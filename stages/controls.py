@@ -7,8 +7,7 @@ the labels say; hybrid ranks together what BM25, the best dense system and the l
 from functools import cache, partial
 
 from gnn_encoder.controls.closed_form import METHODS
-from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.controls import (
+from gnn_encoder.controls.write import (
     Encoded,
     dev_queries,
     rank_with_log,
@@ -16,6 +15,7 @@ from gnn_encoder.pipeline.controls import (
     write_control,
     write_hybrid,
 )
+from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import HYBRID, registry
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.faiss_index import build, write_runs

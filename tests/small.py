@@ -13,7 +13,7 @@ import pyarrow as pa
 from gnn_encoder.base.files import fingerprint
 from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter
 from gnn_encoder.base.tables import PASSAGES, read_column, write_table
-from gnn_encoder.controls.choose import Choice, Tried, write_choice
+from gnn_encoder.controls.choose import Choice, Tried
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import BM25, load_params
 from gnn_encoder.search.bm25 import BM25Index
@@ -63,7 +63,7 @@ def make_hybrid(weight: float, depth: int, **facts: Any) -> None:
     chosen = Tried(setting={"weight": weight}, value=0.5)
     facts |= {"dense": SYSTEM, "depth": depth}
     choice = Choice(measure="RR@10", queries=1, chosen=chosen, tried=[chosen], facts=facts)
-    write_choice(project.RUNS / "hybrid", choice)
+    choice.write(project.RUNS / "hybrid")
 
 
 def jsonl(path: Path, texts: dict[str, str]) -> Path:

@@ -19,8 +19,7 @@ from gnn_encoder.controls.closed_form import (
     settings_of,
     whitener,
 )
-from gnn_encoder.controls.hybrid import WEIGHTS, fused
-from gnn_encoder.controls.log import LabelledQueries, settings, with_log
+from gnn_encoder.controls.hybrid import BM25_WEIGHTS, LabelledQueries, fused, log_settings, with_log
 from gnn_encoder.search.exact import block_top_k
 
 RNG = np.random.default_rng(7)
@@ -173,10 +172,10 @@ def test_setting_0_leaves_the_ranking_to_the_bit(control: str) -> None:
     elif control == "log":
         near = LabelledQueries.of(LABELS, QUERIES).look_up(DEV, 10)
         passages, scores = with_log(run, near, 0.1)
-        found = passages, scores(settings()[0])
+        found = passages, scores(log_settings()[0])
     else:  # BM25 finds others; scores are standardised, which keeps their order
         passages, scores = fused(run, block_top_k(PASSAGES, -DEV, DEPTH))
-        found = passages, scores({"weight": WEIGHTS[0]})
+        found = passages, scores({"weight": BM25_WEIGHTS[0]})
     if control in ("log", "hybrid"):  # beyond the last passage stand others that count as this one
         found, k = top(*found, DEPTH), DEPTH - 1
     np.testing.assert_array_equal(found[0][:, :k], run[0][:, :k])

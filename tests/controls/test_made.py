@@ -1,4 +1,4 @@
-"""The whole of each baseline on the tiny corpus and model: what it writes, and that it knows training labels alone."""
+"""The whole of each control on the tiny corpus and model: what it writes, and that it knows training labels alone."""
 
 import shutil
 from collections.abc import Sequence
@@ -13,13 +13,15 @@ from gnn_encoder.base.files import fingerprint
 from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.runs import as_run, read_run, write_ranking
 from gnn_encoder.base.tables import OWN, QRELS, QUERIES, count_rows, read_column, write_table
+from gnn_encoder.controls import closed_form, hybrid
+from gnn_encoder.controls import write as controls
 from gnn_encoder.controls.choose import read_choice
-from gnn_encoder.controls.log import LABELLED
+from gnn_encoder.controls.hybrid import LABELLED
+from gnn_encoder.controls.write import Encoded
 from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.evaluate.judge import Judgements
 from gnn_encoder.evaluate.measures import mean
-from gnn_encoder.pipeline import controls, project
-from gnn_encoder.pipeline.controls import Encoded
+from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.exact import exact_top_k
@@ -34,7 +36,7 @@ SYSTEMS = (*FORMS, "logged_neighbours", "hybrid")
 
 
 def write(system: str, params: Params, target: Path, dense: Sequence[str] = (BASE,)) -> None:
-    """What the stage `baselines` does for a system on a base, without DVC."""
+    """What the stage `controls` does for a system on a base, without DVC."""
     target.mkdir(exist_ok=True)
     dev, runs, encoded = controls.dev_queries(params), project.runs(BASE), partial(Encoded.of, section=params.encoder)
     if system in FORMS:
@@ -87,7 +89,7 @@ def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def written(system: str, params: Params) -> dict[str, str]:
-    """What the baseline writes, file by file, apart from its choice."""
+    """What the control writes, file by file, apart from its choice."""
     target = Path("written")
     shutil.rmtree(target, ignore_errors=True)
     write(system, params, target)
@@ -105,9 +107,10 @@ def shift_labels(split: str) -> None:
 def test_only_training_labels_are_used(
     folder: Path, params: Params, system: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ones = {"closed_form.MEAN_WEIGHTS": (0.3,), "log.WEIGHTS": (1.0,), "log.NEIGHBOURS": (2,), "hybrid.WEIGHTS": (0.5,)}
-    for name, value in (ones | {"log.TEMPERATURES": (0.1,)}).items():
-        monkeypatch.setattr(f"gnn_encoder.controls.{name}", value)
+    ones = {"LOG_WEIGHTS": (1.0,), "NEIGHBOURS": (2,), "TEMPERATURES": (0.1,), "BM25_WEIGHTS": (0.5,)}
+    for name, value in ones.items():
+        monkeypatch.setattr(hybrid, name, value)
+    monkeypatch.setattr(closed_form, "MEAN_WEIGHTS", (0.3,))
     before = written(system, params)
     shift_labels("dev")
     project.qrels("test").unlink()
@@ -176,9 +179,9 @@ def test_neighbours_do_not_bring_a_query_to_itself(
 def test_the_hybrid_takes_the_best_of_each_source(folder: Path, params: Params) -> None:
     write("hybrid", params, Path("written"))
     write("logged_neighbours", params, Path("alone"))
-    hybrid, log = read_choice(Path("written")), read_choice(Path("alone"))
-    assert hybrid.chosen.value >= log.chosen.value
-    assert hybrid.facts.get("log_weight", 0) == log.setting["weight"], "the log stands beside the same M_de"
+    fused, log = read_choice(Path("written")), read_choice(Path("alone"))
+    assert fused.chosen.value >= log.chosen.value
+    assert fused.facts.get("log_weight", 0) == log.setting["weight"], "the log stands beside the same M_de"
     assert (Path("written") / LABELLED).is_dir() == bool(log.setting["weight"])
     shutil.copytree(project.RUNS / "bm25", project.RUNS / "retriever")  # which finds nearly all on the tiny corpus
     shutil.copytree(project.encoder(BASE), project.encoder("retriever"))

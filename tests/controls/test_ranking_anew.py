@@ -12,7 +12,7 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import Rows, Scores
 from gnn_encoder.controls import hybrid
 from gnn_encoder.controls.choose import NOTHING, DevQueries, best_on_dev, read_choice, top, union
-from gnn_encoder.controls.log import LabelledQueries, settings, unit, with_log
+from gnn_encoder.controls.hybrid import LabelledQueries, log_settings, unit, with_log
 
 RUN = (np.array([[3, 0, 2], [1, 4, -1]]), np.array([[5.0, 4.0, 1.0], [2.0, 1.0, NOTHING]], np.float32))
 
@@ -181,10 +181,10 @@ def test_the_first_of_equally_good_settings_is_chosen() -> None:
 
 
 def test_settings_begin_with_what_changes_least() -> None:
-    tried = settings()
+    tried = log_settings()
     assert len(tried) == 11 * (1 + 3 * 4) and tried[0] == {"weight": 0.0, "neighbours": 1, "temperature": 0.02}
     weights = [abs(float(one["weight"])) for one in tried]
-    assert weights == sorted(weights) and list(hybrid.WEIGHTS) == sorted(hybrid.WEIGHTS)
+    assert weights == sorted(weights) and list(hybrid.BM25_WEIGHTS) == sorted(hybrid.BM25_WEIGHTS)
 
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"measure": 3}'])

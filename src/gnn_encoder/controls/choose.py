@@ -57,10 +57,9 @@ class Choice:
         points = f"{self.measure} {100 * self.chosen.value:.1f} on {self.queries} dev queries"
         log.info("%s: %s, the best of %d settings: %s", system, shown(self.setting), len(self.tried), points)
 
-
-def write_choice(folder: Path, choice: Choice) -> None:
-    """Write the choice into an artifact's folder."""
-    write_json(folder / CHOICE, choice)
+    def write(self, folder: Path) -> None:
+        """Write the choice into an artifact's folder."""
+        write_json(folder / CHOICE, self)
 
 
 def read_choice(folder: Path) -> Choice:
@@ -92,11 +91,7 @@ class DevQueries:
 
 
 def best_on_dev(settings: list[Setting], rank: Callable[[Setting], Rows], dev: DevQueries) -> Choice:
-    """The setting whose ranking of the dev queries is best; of equally good ones the first.
-
-    Args:
-        rank: gives the ranking with a setting, as `DevQueries.values` takes it.
-    """
+    """The setting with which `rank` ranks the dev queries best; of equally good ones the first."""
     values = dev.values(rank(setting) for setting in settings)
     tried = [Tried(setting=setting, value=value) for setting, value in zip(settings, values, strict=True)]
     chosen = max(tried, key=lambda one: one.value)
@@ -106,11 +101,7 @@ def best_on_dev(settings: list[Setting], rank: Callable[[Setting], Rows], dev: D
 def ranked_anew(
     candidates: Mapping[str, Candidates], settings: list[Setting], dev: DevQueries, *, depth: int
 ) -> tuple[Choice, dict[str, Ranking]]:
-    """The setting that ranks the candidates of the dev queries best, and split -> its `depth` best passages.
-
-    Args:
-        candidates: split -> its candidates; `dev` is among the splits.
-    """
+    """The setting that ranks the candidates of the split `dev` best, and split -> its `depth` best passages."""
     passages, scores = candidates["dev"]
     of_sample = passages[dev.rows]
     choice = best_on_dev(settings, lambda one: top(of_sample, scores(one)[dev.rows], dev.depth)[0], dev)

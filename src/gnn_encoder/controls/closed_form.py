@@ -98,11 +98,7 @@ class LabelledPassages:
 class Unmoved:
     """Rankings of all passages, of which only the labelled ones move: the others are searched once.
 
-    Args:
-        passages: *Shape:* (m, d).
-        queries: *Shape:* (n, d).
-        k: passages a query.
-        identical: tells which passages the queries are themselves, none of which is ranked.
+    *Shape:* passages (m, d), queries (n, d); k passages a query, none of which the query is itself (`identical`).
     """
 
     def __init__(
@@ -164,7 +160,7 @@ class Form:
         return found
 
     def moved(self, labelled: LabelledPassages, whitened: Matrix) -> Matrix:
-        """New vectors of the labelled passages. `whitened`: their sums times the `whitener`. *Shape:* (l, d)."""
+        """h'_p of the labelled passages. `whitened`: their sums times the `whitener`. *Shape:* (l, d)."""
         if self.weight == 0:
             return labelled.vectors
         moved: Matrix = labelled.vectors + self.scale(labelled.counts)[:, None] * whitened
@@ -196,40 +192,25 @@ class ClosedForm:
 
 
 def best_form(labelled: LabelledPassages, unmoved: Unmoved, pairs: pl.DataFrame, *, unit_length: bool) -> ClosedForm:
-    """Try the family on dev. Of equally good members the first is taken; h_p as it is comes first.
-
-    Args:
-        unmoved: what dev queries find among passages without a label.
-        pairs: what is relevant for the dev queries, columns query, passage.
-        unit_length: whether vectors have length 1, so that members which have it too are tried.
-    """
-    ranks = DevRanks.of(labelled, unmoved, pairs)
-    length = float(np.linalg.norm(labelled.vectors, axis=1).mean()) if len(labelled.passages) else 0.0
-    best: ClosedForm | None = None
+    """Try the family on dev; of equally good members the first is taken, h_p as it is. Arguments: `settings_of`."""
+    ranks, tried = DevRanks.of(labelled, unmoved, pairs), list[ClosedForm]()
     for ridge in RIDGES:
         by = whitener(labelled.moment, ridge)
         whitened = labelled.sums @ by
-        forms = list(_members(labelled, whitened, ridge, length, unit_length=unit_length))
-        if best is None:
-            forms.insert(0, Form())
-        if not forms:  # nothing has a label
-            continue
+        forms = [Form(), *_members(labelled, whitened, ridge, unit_length=unit_length)]
         values = ranks.values(labelled, whitened, forms)
         at = int(np.argmax(values))
-        if best is None or values[at] > best.value:
-            best = ClosedForm(form=forms[at], whitener=by, value=float(values[at]))
-    assert best is not None
-    return best
+        tried.append(ClosedForm(form=forms[at], whitener=by, value=float(values[at])))
+    return max(tried, key=lambda one: one.value)
 
 
-def _members(
-    labelled: LabelledPassages, whitened: Matrix, ridge: float | None, length: float, *, unit_length: bool
-) -> Iterator[Form]:
+def _members(labelled: LabelledPassages, whitened: Matrix, ridge: float | None, *, unit_length: bool) -> Iterator[Form]:
     """The members of one whitening: w by the mean length of what it adds."""
-    norms = np.linalg.norm(whitened, axis=1)
-    lengths = (True, False) if unit_length else (False,)
-    for power, unit, step in product(POWERS, lengths, STEPS):
-        added = float((norms * labelled.counts**-power).mean()) if len(norms) else 0.0
+    if not len(whitened):
+        return
+    length, norms = float(np.linalg.norm(labelled.vectors, axis=1).mean()), np.linalg.norm(whitened, axis=1)
+    for power, unit, step in product(POWERS, (True, False) if unit_length else (False,), STEPS):
+        added = float((norms * labelled.counts**-power).mean())
         if added > 0:
             yield Form(weight=step * length / added, power=power, ridge=ridge, unit_length=unit)
 

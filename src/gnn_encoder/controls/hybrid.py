@@ -1,7 +1,13 @@
-"""BM25, a dense system and the query log together: one ranking of all, and their indexes searched for a query.
+"""What ranks anew: similar logged queries, and BM25 beside a dense system; their indexes searched together online.
 
-What the log says is added to the dense scores (`logged_neighbours`). This ranking and BM25's are joined by a weighted
-sum of standardised scores.
+What is relevant for similar logged queries may be relevant for this one (`with_log`):
+
+    s'(q, p) = s(q, p) + w * u * sum of softmax(cos(q, q') / temperature) over the queries q' that p is labelled with
+
+Of the logged queries q' the n nearest to q count, and the softmax goes over these. The idea is LADER's (Jin, Shin and
+Lu, SIGIR 2023), which adds the cosines. Here w, n and temperature are chosen on dev, and w may be negative. The unit u
+is the standard deviation of M_de's scores of one query's passages, so that one grid fits scores of any scale. Online
+it costs a second look-up. This ranking and BM25's are joined by a weighted sum of standardised scores (`fused`).
 """
 
 from dataclasses import dataclass
@@ -9,16 +15,140 @@ from pathlib import Path
 from typing import Self
 
 import numpy as np
+import polars as pl
 
-from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.matrix import Matrix, Rows, Scores
+from gnn_encoder.base.errors import UserError, not_built
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, of_length_1, spans
 from gnn_encoder.controls.choose import NOTHING, Candidates, Choice, Ranking, Setting, read_choice, taken, top, union
-from gnn_encoder.controls.log import LABELLED, LabelledQueries, with_log
 from gnn_encoder.search.bm25 import BM25Index
+from gnn_encoder.search.exact import block_top_k
 from gnn_encoder.search.faiss_index import PassageIndex
 
-WEIGHTS = tuple(step / 10 for step in range(11))  # BM25's; of equally good ones the first is taken
+LABELLED = "log"  # folder of the labelled queries in the artifact of a system that looks them up
+ARRAYS = "vectors", "starts", "passages"
+# Of each the value that changes least comes first: of equally good ones it is taken.
+LOG_WEIGHTS = (0.0, -0.5, 0.5, 1.0, -2.0, 2.0, 4.0, -8.0, 8.0, 16.0, 32.0)  # w
+NEIGHBOURS = (1, 10, 30, 100)  # n
+TEMPERATURES = (0.02, 0.05, 0.1, 1.0)
+BM25_WEIGHTS = tuple(step / 10 for step in range(11))
 AMONG_EQUALS = np.float32(1e-4)  # weight of the dense scores where BM25 has all: what it does not find stays in order
+
+
+def log_settings() -> list[Setting]:
+    """What is tried of the log. Over one neighbour the softmax is 1."""
+    softmaxes = [(n, one) for n in NEIGHBOURS for one in TEMPERATURES[: None if n > 1 else 1]]
+    return [
+        {"weight": weight, "neighbours": n, "temperature": temperature}
+        for weight in LOG_WEIGHTS
+        for n, temperature in softmaxes
+    ]
+
+
+def unit(passages: Rows, scores: Scores) -> float:
+    """u: standard deviation of the scores of one query's passages, as the mean over queries.
+
+    *Shape:* (n, k) both, passages -1 where there is none.
+    """
+    found = passages >= 0
+    values = np.where(found, scores, np.nan).astype(np.float64)[found.any(axis=1)]
+    return float(np.nanstd(values, axis=1).mean()) if len(values) else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearLabels:
+    """The labelled passages of each query's nearest logged queries.
+
+    *Shape:* passages (n, b), each once a query, -1 where there are fewer; cosines (n, c) of the neighbours, nearest
+    first; query, column, place (g,), one for each label: which query, which of its passages, of which neighbour.
+    """
+
+    passages: Rows
+    cosines: Scores
+    query: Rows
+    column: Rows
+    place: Rows
+
+    def shares(self, setting: Setting) -> Scores:
+        """What each passage gets from as many neighbours as the setting says. *Shape:* (n, b)."""
+        count = int(setting["neighbours"])
+        logits = self.cosines[:, :count] / np.float32(setting["temperature"])
+        shares = np.exp(logits - logits[:, :1])
+        shares /= shares.sum(axis=1, keepdims=True)
+        near = self.place < count
+        found = np.zeros(self.passages.shape, dtype=np.float32)
+        np.add.at(found, (self.query[near], self.column[near]), shares[self.query[near], self.place[near]])
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledQueries:
+    """The training queries that have a label, looked up by similarity.
+
+    *Shape:* vectors (n, d), of length 1; starts (n + 1,): query i is labelled with passages[starts[i]:starts[i + 1]].
+    """
+
+    vectors: Matrix
+    starts: Rows
+    passages: Rows
+
+    @classmethod
+    def of(cls, pairs: pl.DataFrame, queries: Matrix) -> Self:
+        """Keep the queries that have a label. `pairs`: columns query, a row of `queries`, and passage."""
+        pairs = pairs.sort("query", "passage")
+        rows, starts = np.unique(pairs["query"].to_numpy(), return_index=True)
+        passages = pairs["passage"].to_numpy().astype(np.int64)
+        return cls(vectors=of_length_1(queries[rows]), starts=np.append(starts, len(passages)), passages=passages)
+
+    def save(self, folder: Path) -> None:
+        """Write arrays that can be mapped."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ARRAYS:
+            np.save(folder / f"{name}.npy", getattr(self, name))
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Map what `save` wrote."""
+        try:
+            return cls(**{name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in ARRAYS})
+        except FileNotFoundError as error:
+            raise not_built(error.filename) from error
+
+    def look_up(self, queries: Matrix, neighbours: int) -> NearLabels:
+        """The labelled passages of each query's nearest labelled queries, by cosine. *Shape:* queries (n, d)."""
+        n = len(queries)
+        if len(self.vectors) == 0:
+            none = np.empty(0, np.int64)
+            passages, cosines = np.empty((n, 0), np.int64), np.empty((n, 0), np.float32)
+            return NearLabels(passages=passages, cosines=cosines, query=none, column=none, place=none)
+        nearest, cosines = block_top_k(self.vectors, of_length_1(queries), neighbours)
+        lengths = np.diff(self.starts)[nearest]
+        labels, _ = spans(self.starts[nearest].reshape(-1), lengths.reshape(-1))
+        query = np.repeat(np.arange(n), lengths.sum(axis=1))
+        place = np.repeat(np.broadcast_to(np.arange(nearest.shape[1]), nearest.shape).reshape(-1), lengths.reshape(-1))
+        size = 1 + int(self.passages.max())
+        keys, which = np.unique(query * size + self.passages[labels], return_inverse=True)
+        of, rows = np.divmod(keys, size)
+        column = np.arange(len(keys)) - np.searchsorted(of, of)  # `of` ascends: the number within its query
+        passages = np.full((n, int(column.max(initial=-1)) + 1), -1)
+        passages[of, column] = rows
+        return NearLabels(passages=passages, cosines=cosines, query=query, column=column[which], place=place)
+
+
+def with_log(run: Ranking, near: NearLabels, unit: float) -> Candidates:
+    """The passages of M_de's run and the labelled ones of the neighbours, with s'(q, p).
+
+    A passage that the run does not have counts as its last one, which it is at most. *Shape:* run (n, k) both.
+    """
+    passages, in_run, in_log = union(run[0], near.passages)
+    last = np.where(run[0] >= 0, run[1], np.inf).min(axis=1, initial=np.inf).astype(np.float32)
+    base, nothing = taken(in_run, run[1], last), np.zeros(len(passages), dtype=np.float32)
+
+    def scores(setting: Setting) -> Scores:
+        weight = np.float32(float(setting["weight"]) * unit)
+        found = base + weight * taken(in_log, near.shares(setting), nothing)
+        return np.where(passages < 0, NOTHING, found).astype(np.float32)
+
+    return passages, scores
 
 
 def fused(dense: Ranking, lexical: Ranking) -> Candidates:
@@ -63,12 +193,11 @@ def standardised(passages: Rows, scores: Scores, others: float | None = None) ->
 class HybridIndex:
     """The dense index, the logged queries and BM25's index, as far as the fusion asks them.
 
-    Attributes:
-        lexical: None: BM25 has no part in the fusion.
-        log: None: the log has none.
-        depth: passages per query that each of them contributes.
-
     BM25 and the log know the passages of the build, which are the first of the dense index.
+
+    Attributes:
+        lexical, log: None: it has no part in the fusion.
+        depth: passages per query that each of them contributes.
     """
 
     dense: PassageIndex
@@ -78,18 +207,17 @@ class HybridIndex:
     depth: int
 
     @classmethod
-    def open(cls, dense: PassageIndex, system: str, lexical: Path, folder: Path, built: int | None = None) -> Self:
+    def open(cls, dense: PassageIndex, system: str, lexical: Path, folder: Path, built: int) -> Self:
         """Open what is asked beside the dense index, with the fusion that was chosen.
 
         Args:
-            dense: the dense index.
-            system: whose it is; the log was embedded for the system that the fusion was chosen with, and for others it
-                is left out.
+            system: whose the dense index is; the log was embedded for the system that the fusion was chosen with, and
+                for others it is left out.
             lexical: folder of BM25's index.
             folder: the runs of the system `hybrid`, with its choice.
-            built: how many of the dense index's passages are of the build; None: all.
+            built: how many of the dense index's passages are of the build.
         """
-        bm25, choice, built = BM25Index.open(lexical), read_choice(folder), built or dense.passages
+        bm25, choice = BM25Index.open(lexical), read_choice(folder)
         if bm25.passages != built:
             raise UserError(
                 f"{lexical}: holds {bm25.passages} passages, {dense.folder} has {built}; make it again (`dvc repro`)"
@@ -105,23 +233,15 @@ class HybridIndex:
 
     def search(self, text: str, query: Matrix, k: int) -> Ranking:
         """The best passages of one query. *Shape:* query (1, d) -> (1, at most k) both."""
-        depth = min(max(self.depth, k), self.dense.passages)
-        return self.fuse(text, query, self.dense.search(query, depth), k)
-
-    def fuse(self, text: str, query: Matrix, found: Ranking, k: int) -> Ranking:
-        """Fuse what the dense index found for one query with what the log and BM25 say. *Shape:* found (1, n) both."""
+        found = self.dense.search(query, min(max(self.depth, k), self.dense.passages))
         depth = found[0].shape[1]
         if self.log is not None:
-            found = self._asked(self.log, query, found, depth)
+            facts = self.choice.facts.items()
+            setting = {name.removeprefix("log_"): value for name, value in facts if name.startswith("log_")}
+            near = self.log.look_up(query, int(setting["neighbours"]))
+            passages, scores = with_log(found, near, float(setting["unit"]))
+            found = top(passages, scores(setting), depth)
         if self.lexical is None:
             return found[0][:, :k], found[1][:, :k]
         passages, scores = fused(found, self.lexical.search([text], depth))
         return top(passages, scores(self.choice.setting), k)
-
-    def _asked(self, log: LabelledQueries, query: Matrix, found: Ranking, depth: int) -> Ranking:
-        """What the dense index found, ranked anew by what the log says. *Shape:* found (1, n) -> (1, n) both."""
-        facts = self.choice.facts
-        setting = {name.removeprefix("log_"): value for name, value in facts.items() if name.startswith("log_")}
-        given = log.look_up(query, int(setting["neighbours"]))
-        passages, scores = with_log(found, given, float(setting["unit"]))
-        return top(passages, scores(setting), depth)

@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -14,17 +15,8 @@ from gnn_encoder.base.judgements import Identical, relevant_pairs, with_rows
 from gnn_encoder.base.matrix import Matrix, Origin, open_matrix
 from gnn_encoder.base.runs import as_matrices, read_run, write_ranking
 from gnn_encoder.base.tables import count_rows
-from gnn_encoder.controls import hybrid, log
-from gnn_encoder.controls.choose import (
-    NOTHING,
-    Choice,
-    DevQueries,
-    Ranking,
-    Setting,
-    best_on_dev,
-    ranked_anew,
-    write_choice,
-)
+from gnn_encoder.controls import hybrid
+from gnn_encoder.controls.choose import NOTHING, Choice, DevQueries, Ranking, Setting, best_on_dev, ranked_anew
 from gnn_encoder.controls.closed_form import LabelledPassages, Unmoved, settings_of
 from gnn_encoder.evaluate.judge import Judgements
 from gnn_encoder.evaluate.measures import cutoff, parse
@@ -88,7 +80,7 @@ def read_ranked(runs: Path, split: str) -> Ranking:
 def write_control(folder: Path, system: str, choice: Choice, rankings: Mapping[str, Ranking]) -> None:
     """Write a choice, and what it ranks in each split, into an unfinished artifact."""
     choice.tell(system)
-    write_choice(folder, choice)
+    choice.write(folder)
     for split, ranking in rankings.items():
         target = folder / project.run_file(system, split).name
         write_ranking(target, ranking, project.queries(split), project.PASSAGES, system)
@@ -113,7 +105,7 @@ def write_closed_forms(
     sample = queries.splits["dev"][dev.rows], dev.depth, own["dev"].of_queries(dev.rows)
     of_sample, depth = Unmoved(passages, labelled, *sample), min(params.retrieve.depth, len(passages))
     unmoved = {split: Unmoved(passages, labelled, of, depth, own[split]) for split, of in queries.splits.items()}
-    unit_length = queries.encoder.settings.similarity == "cosine"
+    unit_length, made = queries.encoder.settings.similarity == "cosine", list[tuple[Choice, Matrix]]()
 
     def best_setting(method: str) -> tuple[Choice, Matrix]:
         settings, moved = settings_of(method, labelled, of_sample, pairs, unit_length=unit_length)
@@ -124,46 +116,33 @@ def write_closed_forms(
         choice = best_on_dev(settings, lambda one: of_sample.rank(on_disk(one))[0], dev)
         return replace(choice, facts={"labelled_passages": len(labelled.passages)}), on_disk(choice.setting)
 
-    made = []
     for folder, (system, method) in methods.items():
-        choice, moved = best_setting(method)
-        write_control(folder, system, choice, {split: of.rank(moved) for split, of in unmoved.items()})
-        made.append((choice, moved))
+        made.append(best_setting(method))
+        write_control(folder, system, made[-1][0], {split: of.rank(made[-1][1]) for split, of in unmoved.items()})
     choice, best = max(made, key=lambda one: one[0].chosen.value)
-    made_from = fingerprint(embeddings, *project.tables("train")[:2], **choice.setting)
-    made_by = DualEncoder.passage_fingerprint(project.encoder(queries.base))
-    transform_corpus(
-        embeddings,
-        matrix,
-        dtype=dtype,
-        origin=Origin(model_fingerprint=made_by, input_fingerprint=made_from),
-        transform=lambda first, block: labelled.place(first, block, best),
+    origin = Origin(
+        model_fingerprint=DualEncoder.passage_fingerprint(project.encoder(queries.base)),
+        input_fingerprint=fingerprint(embeddings, *project.tables("train")[:2], **choice.setting),
     )
-    write_choice(matrix, choice)
+    put = partial(labelled.place, moved=best)
+    transform_corpus(embeddings, matrix, dtype=dtype, origin=origin, transform=put)
+    choice.write(matrix)
 
 
 def rank_with_log(
     queries: Encoded, runs: Path, folder: Path, dev: DevQueries, params: Params
 ) -> tuple[Choice, dict[str, Ranking]]:
     """What a system found, with the shares of similar logged queries, which are written too."""
-    known = log.LabelledQueries.of(queries.labels, queries.labelled)
-    known.save(folder / log.LABELLED)
+    known = hybrid.LabelledQueries.of(queries.labels, queries.labelled)
+    known.save(folder / hybrid.LABELLED)
     found = {split: read_ranked(runs, split) for split in project.JUDGED}
-    unit, candidates = log.unit(*found["dev"]), {}
+    unit, candidates = hybrid.unit(*found["dev"]), {}
     for split, of in found.items():
-        near = known.look_up(queries.splits[split], max(log.NEIGHBOURS))
+        near = known.look_up(queries.splits[split], max(hybrid.NEIGHBOURS))
         own = Identical.read(project.IDENTICAL, split).is_own(near.passages)
-        candidates[split] = log.with_log(of, replace(near, passages=np.where(own, -1, near.passages)), unit)
-    choice, rankings = ranked_anew(candidates, log.settings(), dev, depth=params.retrieve.depth)
+        candidates[split] = hybrid.with_log(of, replace(near, passages=np.where(own, -1, near.passages)), unit)
+    choice, rankings = ranked_anew(candidates, hybrid.log_settings(), dev, depth=params.retrieve.depth)
     return replace(choice, facts={"unit": unit, "logged_queries": len(known.vectors)}), rankings
-
-
-def rank_with_words(dense: Mapping[str, Ranking], dev: DevQueries, params: Params) -> tuple[Choice, dict[str, Ranking]]:
-    """What a dense system found in each split, fused with what BM25 found."""
-    lexical = project.runs(LEXICAL)
-    candidates = {split: hybrid.fused(of, read_ranked(lexical, split)) for split, of in dense.items()}
-    weights = [Setting(weight=weight) for weight in hybrid.WEIGHTS]
-    return ranked_anew(candidates, weights, dev, depth=params.retrieve.depth)
 
 
 def write_hybrid(
@@ -185,23 +164,21 @@ def write_hybrid(
         bases: those of the systems that ask the log.
         encoded: gives the queries by a system's encoder.
     """
-    systems = [Setting(system=system) for system in dense]
-    side = best_on_dev(
-        systems, lambda one: read_ranked(dense[str(one["system"])], "dev")[0][dev.rows, : dev.depth], dev
-    )
-    asked = {
-        name: rank_with_log(encoded(name), dense[name], folder / name, dev, params)
-        for name in dict.fromkeys([str(side.setting["system"]), *bases])
-    }
+    depth, lexical = params.retrieve.depth, project.runs(LEXICAL)
+    found = {name: read_ranked(runs, "dev")[0][dev.rows, : dev.depth] for name, runs in dense.items()}
+    side = best_on_dev([Setting(system=name) for name in dense], lambda one: found[str(one["system"])], dev)
+    asked = {}
+    for name in dict.fromkeys([str(side.setting["system"]), *bases]):
+        asked[name] = rank_with_log(encoded(name), dense[name], folder / name, dev, params)
+        asked[name][0].tell(f"{HYBRID}, log beside {name}")
     best = max(asked, key=lambda name: asked[name][0].chosen.value)
     choice, rankings = asked[best]
-    facts: Setting = {"dense": best, "depth": params.retrieve.depth}
-    facts |= {f"dev_{tried.setting['system']}": tried.value for tried in side.tried}
+    facts = {"dense": best, "depth": depth} | {f"dev_{one.setting['system']}": one.value for one in side.tried}
     if choice.setting["weight"]:
-        (folder / best / log.LABELLED).rename(folder / log.LABELLED)
+        (folder / best / hybrid.LABELLED).rename(folder / hybrid.LABELLED)
         facts |= {f"log_{name}": value for name, value in choice.setting.items()} | {"log_unit": choice.facts["unit"]}
-    for name, (one, _) in asked.items():
-        one.tell(f"{HYBRID}, log beside {name}")
+    for name in asked:
         shutil.rmtree(folder / name)
-    choice, rankings = rank_with_words(rankings, dev, params)
+    candidates = {split: hybrid.fused(of, read_ranked(lexical, split)) for split, of in rankings.items()}
+    choice, rankings = ranked_anew(candidates, [Setting(weight=one) for one in hybrid.BM25_WEIGHTS], dev, depth=depth)
     write_control(folder, HYBRID, replace(choice, facts=facts), rankings)
