@@ -279,7 +279,7 @@ def test_help_lists_every_command_in_a_whole_sentence() -> None:
     ("modules", "heavy"),
     [
         ("cli", "torch transformers faiss polars pyarrow"),
-        ("search.faiss_index, gnn_encoder.evaluate.measures, gnn_encoder.evaluate.tables", "torch matplotlib"),
+        ("evaluate.measures, gnn_encoder.evaluate.tables", "torch matplotlib"),
         ("controls.hybrid", "torch transformers"),
     ],
 )

@@ -15,7 +15,7 @@ import regex
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES
 from gnn_encoder.data import answers as module
-from gnn_encoder.data.answers import answered, best_answered, finder, judged_by_answers, prepared, spaced_tokens
+from gnn_encoder.data.answers import answered, best_answered, finder, judged_by_answers, prepared
 
 from ..texts import write
 
@@ -118,14 +118,14 @@ def test_random_texts_equal_the_literal_version() -> None:
         answers = [part.swapcase(), "".join(generator.choices(alphabet, k=2))]
         found = finder(answers, "string")(prepared(text, "string"))
         assert found == literally(answers, text), (answers, text)
-        assert spaced_tokens(text).split(" ")[1:-1] == (tokens(text) or [""])
+        assert prepared(text, "string").split(" ")[1:-1] == (tokens(text) or [""])
         hits += found
     assert 500 < hits < 2500
 
 
 def test_case_is_lowered_token_by_token() -> None:
     """A sigma is final at the end of its token, whatever stands behind the token."""
-    assert spaced_tokens("ΟΔΟΣ'Α") == " οδος ' α "
+    assert prepared("ΟΔΟΣ'Α", "string") == " οδος ' α "
 
 
 @pytest.mark.parametrize("answer", ["(", "[z-a]", "*a", "a{2,1}", r"\p{Nothing}", "(" * 3000 + ")" * 3000])

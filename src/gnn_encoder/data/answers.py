@@ -35,20 +35,19 @@ PAIRS_A_PROCESS = 50_000  # seconds of work; fewer pairs take less time than sta
 Part = tuple[int, Rows, Rows]  # a row group of passages, rows within it, and queries, which make pairs
 
 
-def spaced_tokens(text: str) -> str:
-    """Tokens in lower case, each between spaces. No token holds a space, so that only whole tokens match."""
-    return f" {' '.join(TOKEN.findall(unicodedata.normalize('NFD', text))).lower()} "
-
-
 def prepared(text: str, kind: Kind) -> str:
-    """A text as `finder` wants it; it is prepared once for all queries."""
-    return spaced_tokens(text) if kind == "string" else unicodedata.normalize("NFD", text)
+    """A text as `finder` wants it, once for all queries: in NFD, for string answers as tokens, each between spaces.
+
+    No token holds a space, so that only whole tokens match.
+    """
+    text = unicodedata.normalize("NFD", text)
+    return f" {' '.join(TOKEN.findall(text)).lower()} " if kind == "string" else text
 
 
 def finder(answers: Sequence[str], kind: Kind) -> Callable[[str], bool]:
     """A function of a prepared text: whether it holds one of a query's answers."""
     if kind == "string":
-        spaced = [answer for answer in map(spaced_tokens, answers) if not answer.isspace()]
+        spaced = [tokens for answer in answers if not (tokens := prepared(answer, kind)).isspace()]
         return lambda text: any(answer in text for answer in spaced)
     patterns = [_compiled(answer) for answer in answers if answer and not answer.isspace()]
     return lambda text: any(_matches(pattern, text) for pattern in patterns)
@@ -80,10 +79,7 @@ def answered(pairs: pl.DataFrame, queries: Path, passages: Path, kind: Kind) -> 
 
     Each passage is read and tokenised once. Each process holds one row group of passages at a time in memory.
 
-    Args:
-        pairs: columns query and passage (row numbers of their tables); other columns are kept.
-        queries: a table of queries with answers.
-        passages: passages.parquet.
+    `pairs` has columns query and passage, row numbers of the tables; other columns are kept.
     """
     worker = Worker(queries, passages, kind)
     order = pairs["passage"].arg_sort().to_numpy()
@@ -103,12 +99,7 @@ def answered(pairs: pl.DataFrame, queries: Path, passages: Path, kind: Kind) -> 
 def with_answered(
     pairs: pl.DataFrame, retrieved: pl.DataFrame, queries: Path, passages: Path, kind: Kind
 ) -> pl.DataFrame:
-    """Relevant pairs and, if the queries have answers, those of the `retrieved` pairs whose passage holds one.
-
-    Args:
-        pairs, retrieved: columns query and passage.
-        queries, passages, kind: as in `answered`.
-    """
+    """Relevant pairs and, if the queries have answers, those of the `retrieved` pairs whose passage holds one."""
     if not judged_by_answers(queries):
         return pairs
     return pl.concat([pairs, answered(retrieved, queries, passages, kind)]).unique()
@@ -117,10 +108,7 @@ def with_answered(
 def best_answered(run: pl.DataFrame, queries: Path, passages: Path, kind: Kind) -> pl.DataFrame:
     """For each query, BM25's best passage that holds one of its answers, as judgements (qid, pid, grade).
 
-    A query is left out when none of BM25's first passages holds an answer.
-
-    Args:
-        run: BM25's run, columns qid, pid, rank.
+    A query is left out when none of BM25's first passages holds an answer. `run` has columns qid, pid, rank.
     """
     top = with_rows(run.filter(pl.col("rank") <= DEPTH), queries, passages)
     hits = answered(top, queries, passages, kind).sort("query", "rank")
@@ -172,8 +160,8 @@ def _told(place: str, function: Callable[[Any], Any], argument: Any) -> Any:
         raise UserError(f"{place}: {error}") from error
 
 
+_opened = cache(Worker)  # once in each process
+
+
 def _match(settings: tuple[Path, Path, Kind], part: Part) -> NDArray[np.bool_]:
     return _opened(*settings).match(part)
-
-
-_opened = cache(Worker)  # once in each process

@@ -22,19 +22,15 @@ from gnn_encoder.data.reading import Judgement, Passage, Place, Query, Source, c
 
 PACKAGE, REQUIREMENT = "insuranceqa_data", "insuranceqa-data==1.0"
 NAMES = {"train": "train", "dev": "valid", "test": "test"}
+MISSING = "data.source: {} needs a package that is not here; run `{}`"
 
 
 def open_insuranceqa(folder: Path | None = None) -> Source:
-    """The package's files; the package itself is never imported (importing it loads everything).
-
-    Args:
-        folder: where the files lie; by default the installed package.
-    """
+    """The files in a folder, by default those of the package, which is never imported: that loads everything."""
     if folder is None:
         spec = find_spec(PACKAGE)
         if spec is None or not spec.submodule_search_locations:
-            cure = f"run `pip install {REQUIREMENT}`"
-            raise UserError(f"data.source: insuranceqa needs a package that is not here; {cure}")
+            raise UserError(MISSING.format("insuranceqa", f"pip install {REQUIREMENT}"))
         folder = Path(spec.submodule_search_locations[0])
     answers = folder / "answers.json.gz"
     splits = {split: folder / f"{name}.json.gz" for split, name in NAMES.items()}
@@ -104,22 +100,20 @@ def split_names(name: str) -> dict[str, str]:
 
 def _documents(name: Path, found: Any) -> Iterator[tuple[Place, Passage]]:
     for number, document in enumerate(found.docs_iter()):
-        place = Place(name, f"document {number}")
-        titled = {"title", "text"} <= set(document._fields)
-        title, text = (document.title or "", document.text or "") if titled else ("", document.default_text() or "")
-        texts = check_string(place, "title", title), check_string(place, "text", text)
+        place, titled = Place(name, f"document {number}"), {"title", "text"} <= set(document._fields)
+        title, text = (document.title, document.text) if titled else ("", document.default_text())
+        texts = check_string(place, "title", title or ""), check_string(place, "text", text or "")
         yield place, Passage(check_id(place, "doc_id", document.doc_id), *texts)
 
 
 def _asked(name: Path, found: Any, empty: set[Place]) -> Iterator[tuple[Place, Query]]:
     """The queries of a split; those without a text are added to `empty` instead."""
     for number, query in enumerate(found.queries_iter()):
-        place = Place(name, f"query {number}")
-        text = check_string(place, "text", query.default_text() or "")
+        place, text = Place(name, f"query {number}"), query.default_text() or ""
         if is_empty(text):
             empty.add(place)
         else:
-            yield place, Query(check_id(place, "query_id", query.query_id), text)
+            yield place, Query(check_id(place, "query_id", query.query_id), check_string(place, "text", text))
 
 
 def _judged(name: Path, found: Any) -> Iterator[tuple[Place, Judgement]]:
@@ -133,8 +127,7 @@ def _package() -> Any:
     try:
         return import_module("ir_datasets")
     except ImportError as error:
-        cure = "run `bash scripts/environment.sh ir_datasets`"
-        raise UserError(f"data.source: ir_datasets needs a package that is not here; {cure}") from error
+        raise UserError(MISSING.format("ir_datasets", "bash scripts/environment.sh ir_datasets")) from error
 
 
 def _load(split: str, name: str) -> Any:

@@ -29,7 +29,7 @@ from gnn_encoder.data.formats import open_beir, open_dpr, open_msmarco
 from gnn_encoder.data.packages import open_insuranceqa, open_ir_datasets, split_names
 from gnn_encoder.data.queries import own_file, own_queries, query_keys
 from gnn_encoder.data.query_log import open_log
-from gnn_encoder.data.reading import Judgements, Passage, Place, Queries, Source, refuse, unique
+from gnn_encoder.data.reading import Passage, Place, Source, refuse, unique
 from gnn_encoder.pipeline.params import Data
 
 log = logging.getLogger(__name__)
@@ -91,11 +91,12 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int) -> None:
     """
     own, empty, left_out = own_file(data.unlabelled), list[str](), Counter[str]()
     pids = _write_passages(source, folder / "passages.parquet", empty, left_out)
-    read = {reader: read_queries(reader) for reader in dict.fromkeys(source.queries.values())}
+    readers = dict.fromkeys(source.queries.values())
+    read = {reader: read_rows(unique(reader, "query id"), ASKED, "queries") for reader in readers}
     texts = {split: read[reader] for split, reader in source.queries.items()}
     judged = {split: _checked(source, split, pids, texts[split]["qid"], empty, left_out) for split in source.judgements}
     usable = {split: _usable(split, table["qid"], judged.get(split)) for split, table in texts.items()}
-    drawn = choose_queries(data, usable, seed)
+    drawn = draw_queries(data, usable, seed)
     chosen = {name: drawn[name] for name in (*SPLITS, UNLABELLED)}
     queries = {name: _among(texts[origin], qids) for name, (origin, qids) in chosen.items()}
     qrels = {name: _among(judged.get(origin, JUDGED.to_frame()), qids) for name, (origin, qids) in chosen.items()}
@@ -135,30 +136,18 @@ def with_texts(source: Source, empty: list[str], left_out: Counter[str]) -> Iter
             yield place, found
 
 
-def read_queries(reader: Queries) -> pl.DataFrame:
-    """All queries that a source has for a split: columns qid, text, answers."""
-    return _table(unique(reader, "query id"), ASKED, "queries")
-
-
-def read_judgements(split: str, reader: Judgements) -> pl.DataFrame:
-    """All judgements of a split as its source has them: columns qid, pid, grade, count (null: not counted)."""
-    return _table(reader(), JUDGED, f"judgements of {split}")
-
-
-def _table(rows: Iterator[tuple[Place, Any]], schema: pl.Schema, what: str) -> pl.DataFrame:
+def read_rows(rows: Iterator[tuple[Place, Any]], schema: pl.Schema, what: str) -> pl.DataFrame:
+    """Rows of a source as a table, such as JUDGED, whose count is null where nobody counted."""
     batches = batched(row for _, row in tqdm(rows, desc=what, unit=" rows"))
     return pl.concat([schema.to_frame(), *(pl.DataFrame(batch, schema, orient="row") for batch in batches)])
 
 
-def choose_queries(data: Data, queries: dict[str, pl.Series], seed: int) -> dict[str, Split]:
-    """Choose the queries of each split.
+def draw_queries(data: Data, queries: dict[str, pl.Series], seed: int) -> dict[str, Split]:
+    """Choose the queries of each split from those of the source's splits that can be trained on or judged.
 
     Where the source has no dev split, one is cut from train. Where `data.train_queries` is smaller than train, train
     becomes a random sample. The queries whose labels are hidden are drawn from those that the sample leaves out: no
     label is taken from train.
-
-    Args:
-        queries: ids of the queries of each split of the source that can be trained on or judged.
     """
     splits, train = {name: (name, qids) for name, qids in queries.items()}, queries["train"]
     if "dev" not in splits:
@@ -196,7 +185,7 @@ def _checked(
 
     A judgement is wrong if an id is unknown, or if an earlier one of its pair has another grade.
     """
-    table = read_judgements(split, source.judgements[split]).with_row_index()
+    table = read_rows(source.judgements[split](), JUDGED, f"judgements of {split}").with_row_index()
     once = table.unique(JUDGED.names(), keep="first", maintain_order=True)  # official files repeat some
     if len(once) < len(table):
         log.info("%s: %d judgements are given more than once, and taken once", split, len(table) - len(once))

@@ -12,7 +12,7 @@ import polars as pl
 from gnn_encoder.base.errors import UserError, check_file
 from gnn_encoder.base.runs import read_scored_run
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, open_table, read_table
-from gnn_encoder.data.prepare import read_judgements
+from gnn_encoder.data.prepare import JUDGED, read_rows
 from gnn_encoder.data.reading import read_judged, refuse
 from gnn_encoder.evaluate.judge import Judgements
 from gnn_encoder.evaluate.measures import answer_depth, mean, parse, per_query
@@ -33,7 +33,7 @@ def read_qrels(path: Path) -> pl.DataFrame:
     if path.suffix == ".parquet":
         check_file(path)
         return read_table(path, QRELS)
-    table = read_judgements(path.name, partial(read_judged, path)).drop("count")
+    table = read_rows(read_judged(path), JUDGED, f"judgements of {path.name}").drop("count")
     again = table.select((~pl.struct("qid", "pid").is_first_distinct()).arg_true()).to_series()
     if len(again):
         fault = "query {0.qid!r} and passage {0.pid!r} were judged before; keep one line"
