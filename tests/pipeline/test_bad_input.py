@@ -173,9 +173,8 @@ def test_models(refused: Callable[..., None], name: str) -> None:
 TRAIN, ENCODE, LINK = (f"{stage} gnn_encoder" for stage in ("train_mgt", "encode_corpus", "build_graph"))
 
 
-@pytest.mark.parametrize("command", [LINK, TRAIN])
-def test_nan_in_embeddings(refused: Callable[..., None], command: str) -> None:
-    refused(replace_matrix(with_nan), command, f"{MATRIX}/embeddings.npy", "row 7", "NaN")
+def test_nan_in_embeddings(refused: Callable[..., None]) -> None:
+    refused(replace_matrix(with_nan), LINK, f"{MATRIX}/embeddings.npy", "row 7", "NaN")
 
 
 @pytest.mark.parametrize("command", [LINK, TRAIN, ENCODE])
