@@ -29,7 +29,7 @@ from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.project import registry
 from gnn_encoder.search.faiss_index import PassageIndex, build, check_ids
 from gnn_encoder.searcher import Version, current, newest
-from gnn_encoder.text.corpus import embed_passages, embed_rows, load_encoder, open_queries
+from gnn_encoder.text.corpus import embed_passages, embed_table, load_encoder, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder, TextModel
 from gnn_encoder.text.inputs import Inputs, encode_rows
@@ -101,15 +101,16 @@ def _write(system: str, before: Version, folder: Path, new: pl.DataFrame) -> Non
 
 def _open_encoder(system: str, table: Path, params: Params) -> Encode:
     """What encodes the passages of a table as the system's own were encoded."""
-    if system in registry().of_kind("graph"):
-        return _open_informer(system, table, params)
-    _check_model(system, DualEncoder.passage_fingerprint(project.encoder(system)))
-    return _alone(load_encoder(project.encoder(system), params.encoder), table, params)
-
-
-def _tokens(table: Path, model: TextModel) -> TextTokens:
-    """Tokens of new passages, which lie beside them."""
-    return open_tokens(table, model.tokenizer, table.parent, prefix=model.prefix_of(table))
+    is_graph, model = system in registry().of_kind("graph"), project.encoder(system)
+    matrix, made_by = project.embeddings(system), project.gnn(system) if is_graph else model
+    present = fingerprint(made_by) if is_graph else DualEncoder.passage_fingerprint(made_by)
+    if read_manifest(matrix).model_fingerprint != present:
+        raise UserError(f"{matrix}: another model than the present one made it; make it again (`dvc repro`)")
+    return (
+        _open_informer(system, table, params)
+        if is_graph
+        else _alone(load_encoder(model, params.encoder), table, params)
+    )
 
 
 def _alone(encoder: DualEncoder, table: Path, params: Params) -> Encode:
@@ -117,10 +118,9 @@ def _alone(encoder: DualEncoder, table: Path, params: Params) -> Encode:
     return lambda rows: embed_passages(encoder, tokens, params.encoder.batch_tokens, rows)
 
 
-def _check_model(system: str, model: str) -> None:
-    matrix = project.embeddings(system)
-    if read_manifest(matrix).model_fingerprint != model:
-        raise UserError(f"{matrix}: another model than the present one made it; make it again (`dvc repro`)")
+def _tokens(table: Path, model: TextModel) -> TextTokens:
+    """Tokens of new passages, which lie beside them."""
+    return open_tokens(table, model.tokenizer, table.parent, prefix=model.prefix_of(table))
 
 
 def _open_informer(system: str, table: Path, params: Params) -> Encode:
@@ -130,16 +130,10 @@ def _open_informer(system: str, table: Path, params: Params) -> Encode:
     (Eq. 6, 7) stay those of the build.
     """
     folder, start = project.gnn(system), project.base(system)
-    _check_model(system, fingerprint(folder))
-    _check_model(start, DualEncoder.passage_fingerprint(project.encoder(start)))
-    joint, base = graph_encoder(system, folder, params)[0], project.encoder(start)
-    m_de, dtype = load_encoder(base, params.encoder), read_manifest(project.embeddings(start)).dtype
-    links, embeds, inform = (
-        _alone(m_de, table, params),
-        _alone(joint, table, params),
-        open_informer(system, folder, joint, params),
-    )
-    asked, near = embed_rows(m_de, queries_of(system), params.encoder), inform.near
+    links, dtype = _open_encoder(start, table, params), read_manifest(project.embeddings(start)).dtype
+    joint = graph_encoder(system, folder, params)[0]
+    embeds, inform = _alone(joint, table, params), open_informer(system, folder, joint, params)
+    asked, near = embed_table(start, queries_of(system), params.encoder), inform.near
     least = reach(near.graph, near.labelled if params.build_graph.labelled else None)
     m_ce = _open_m_ce(system, table, params) if near.features else None
 

@@ -39,10 +39,8 @@ SCORED = 1000  # fewest training queries whose candidates M_ce scores, if there 
 # Steps of each training, whatever the number of queries: the default's, but for M_de's two trainings, which have 47
 # there. With 20 steps M_de lost four points of RR@10 on other data, so that it always gets 100. Few queries are passed
 # over several times for it, at most MOST_PASSES, since further passes learn them by heart; of many a part is read.
-STEPS = {
-    **{"train_retriever": 100, "train_dual_encoder": 100, "train_cross_encoder": 150},
-    **{"mgt.alone": 100, "mgt.joint": 120, "train_no_gnn": 200},
-}
+STEPS = dict(train_retriever=100, train_dual_encoder=100, train_cross_encoder=150, train_no_gnn=200)
+STEPS |= {"mgt.alone": 100, "mgt.joint": 120}
 MOST_PASSES = 10
 EVALUATIONS = {"mgt.alone": 10, "mgt.joint": 5, "train_no_gnn": 4}  # on dev, after the start
 UNKNOWN, CUT, FEW_QUERIES, FEW_DEV = 0.01, 0.05, 300, 50  # from where on there is a warning
@@ -84,32 +82,30 @@ class Contents(NamedTuple):
     passages: Sample
     queries: Sample  # of those that train
 
-    @classmethod
-    def of(cls, params: Params, encoder: DualEncoder) -> "Contents":
-        """Read and check a source, as stage `prepare` does."""
-        source, used = open_source(params.data), encoder.settings
-        SCRATCH.mkdir(exist_ok=True)
-        with TemporaryDirectory(dir=SCRATCH) as place:
-            folder, whole = Path(place), params.data.model_copy(update={"train_queries": None})
-            prepare(whole, source, folder, seed=params.seed)
-            rows = _rows(folder / "passages.parquet", "title", "text")
-            passages = [with_title(title, text, title_separator(encoder.tokenizer)) for title, text in rows]
-            queries = _rows(folder / "queries" / "train.parquet", "text")
-            counts = read_json(folder / "statistics.json", dict[str, dict[str, int]])
-        read = sum(sum(1 for _ in reader()) for reader in dict.fromkeys(source.queries.values()))
-        there = counts["train"]["queries"]
-        return cls(
-            counts=counts,
-            unlabelled=read - there - counts["dev"]["queries"] - counts["test"]["queries"],
-            trained=min(there, params.data.train_queries or there),
-            passages=Sample.of([used.passage_prefix + text for text in passages], encoder),
-            queries=Sample.of([used.query_prefix + text for (text,) in queries], encoder),
+
+def read_contents(params: Params, encoder: DualEncoder) -> Contents:
+    """Read and check a source, as stage `prepare` does."""
+    source, used = open_source(params.data), encoder.settings
+    SCRATCH.mkdir(exist_ok=True)
+    with TemporaryDirectory(dir=SCRATCH) as place:
+        folder, whole = Path(place), params.data.model_copy(update={"train_queries": None})
+        prepare(whole, source, folder, seed=params.seed)
+        titled, queries = (
+            pl.scan_parquet(table).gather_every(-(-count_rows(table) // SAMPLE)).collect()
+            for table in (folder / "passages.parquet", folder / "queries" / "train.parquet")
         )
-
-
-def _rows(table: Path, *columns: str) -> list[tuple[Any, ...]]:
-    """At most `SAMPLE` rows of a table, evenly spread."""
-    return pl.scan_parquet(table).select(columns).gather_every(-(-count_rows(table) // SAMPLE)).collect().rows()
+        counts = read_json(folder / "statistics.json", dict[str, dict[str, int]])
+    separator = title_separator(encoder.tokenizer)
+    passages = [with_title(title, text, separator) for title, text in titled.select("title", "text").rows()]
+    read = sum(sum(1 for _ in reader()) for reader in dict.fromkeys(source.queries.values()))
+    there = counts["train"]["queries"]
+    return Contents(
+        counts=counts,
+        unlabelled=read - there - counts["dev"]["queries"] - counts["test"]["queries"],
+        trained=min(there, params.data.train_queries or there),
+        passages=Sample.of([used.passage_prefix + text for text in passages], encoder),
+        queries=Sample.of([used.query_prefix + text for text in queries["text"]], encoder),
+    )
 
 
 def fit_params(source: str, path: Path | None, arguments: Sequence[str]) -> Iterator[str]:
@@ -118,18 +114,20 @@ def fit_params(source: str, path: Path | None, arguments: Sequence[str]) -> Iter
     Values that arguments (`KEY=VALUE`) give are kept, and others follow from them.
     """
     experiment.refuse_second()
-    at = [] if path is None else [f"data.path={experiment.as_yaml(str(path))}"]
-    usual = ["data.train_queries=null", *([GPU_TOKENS] if device().type == "cuda" else [])]
-    settings = [*usual, f"data.source={source}", *at, *arguments]
+    settings, by = ["data.train_queries=null", f"data.source={source}"], ["--data", source]
+    if device().type == "cuda":
+        settings.append(GPU_TOKENS)
+    if path is not None:
+        settings, by = [*settings, f"data.path={experiment.as_yaml(str(path))}"], [*by, "--path", str(path)]
+    settings += arguments
     params = experiment.preview(settings)
     encoder = DualEncoder.from_pretrained(params.encoder)
-    found, model = Contents.of(params, encoder), cast(PreTrainedModel, encoder.query)
+    found, model = read_contents(params, encoder), cast(PreTrainedModel, encoder.query)
     stated = read_stated(Source.of(params.encoder))
     longest = stated.readable(model) or int(found.passages.tokens.max())
     chosen = _values(params, experiment.given(arguments), found, longest, model.config.num_hidden_layers)
     encoder.freeze_lower(chosen.get("encoder.frozen_layers", params.encoder.frozen_layers))
-    by = ["--data", source, *([] if path is None else ["--path", str(path)]), *arguments]
-    experiment.lay_over(settings, chosen=chosen, by=shlex.join(by))
+    experiment.lay_over(settings, chosen=chosen, by=shlex.join([*by, *arguments]))
     params = load_params()
     yield from _found(params, found)
     yield f"{stated.description(params.encoder)}; it reads {longest} tokens"
