@@ -23,8 +23,8 @@ from gnn_encoder.base.files import SCRATCH
 from gnn_encoder.base.tables import edge_features
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.text.batches import Inputs
 from gnn_encoder.text.cross_encoder import CrossEncoder, embed_pairs, score_pairs
-from gnn_encoder.text.inputs import Inputs
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import open_tokens
 

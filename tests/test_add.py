@@ -22,7 +22,7 @@ from gnn_encoder.base.tables import SPLITS
 from gnn_encoder.pipeline import project
 from gnn_encoder.search.faiss_index import PassageIndex
 from gnn_encoder.searcher import current, newest
-from gnn_encoder.text.encoder import DualEncoder, EmbeddedQueries
+from gnn_encoder.text.encoder import DualEncoder
 
 from . import built, small
 from .project import call
@@ -97,8 +97,8 @@ class TextIsVector:
     def for_inference(self) -> "TextIsVector":
         return self
 
-    def read_queries(self, texts: list[str]) -> EmbeddedQueries:
-        return EmbeddedQueries(np.stack([small.vector(text) for text in texts]), np.zeros(len(texts), dtype=bool))
+    def read_queries(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        return np.stack([small.vector(text) for text in texts]), np.zeros(len(texts), dtype=bool)
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from gnn_encoder.pipeline.params import BM25, load_params
 from gnn_encoder.pipeline.project import registry
 from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.faiss_index import build
-from gnn_encoder.text.encoder import DualEncoder, EmbeddedQueries
+from gnn_encoder.text.encoder import DualEncoder
 
 from .project import ROOT, call
 from .small import make_hybrid
@@ -38,9 +38,9 @@ class FakeEncoder:
     def for_inference(self) -> "FakeEncoder":
         return self
 
-    def read_queries(self, texts: Sequence[str]) -> EmbeddedQueries:
+    def read_queries(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         vectors = [[float(word in text) for word in ("medicare", "life", "car")] for text in texts]
-        return EmbeddedQueries(np.array(vectors, np.float32), np.array([len(text) > 100 for text in texts]))
+        return np.array(vectors, np.float32), np.array([len(text) > 100 for text in texts])
 
 
 def index(system: str, vectors: np.ndarray, views: int = 1) -> None:

@@ -29,10 +29,10 @@ from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.project import registry
 from gnn_encoder.search.faiss_index import PassageIndex, build, check_ids
 from gnn_encoder.searcher import Version, current, newest
+from gnn_encoder.text.batches import Inputs, encode_rows
 from gnn_encoder.text.corpus import embed_passages, embed_table, load_encoder, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder, TextModel
-from gnn_encoder.text.inputs import Inputs, encode_rows
 from gnn_encoder.text.tokens import TextTokens, open_tokens
 
 Encode = Callable[[Rows], Matrix]  # rows of a table of passages -> their vectors. *Shape:* (b,) -> (b, d)

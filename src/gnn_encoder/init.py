@@ -21,7 +21,7 @@ from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.gnn.masking import fold_count
 from gnn_encoder.pipeline import experiment
 from gnn_encoder.pipeline.params import Encoder, Params, load_params
-from gnn_encoder.text.batches import Batch, padded
+from gnn_encoder.text.batches import padded, single_batch
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source, read_stated, resolve
@@ -253,7 +253,8 @@ def _time(params: Params, encoder: DualEncoder, found: Contents) -> str:
 
     def took(length: int, tokens: float, texts: list[str]) -> str:
         size = max(1, params.encoder.batch_tokens // length)
-        batch = Batch.of(encoder.tokenizer, texts[:size], length=length)
+        read = TextTokens.of(texts[:size], encoder.tokenizer)
+        batch = single_batch(read, np.arange(len(read)), encoder.template, length)
         for _ in range(2):  # in the first call torch prepares what later ones reuse
             began = clock()
             encoder.encode_passages(batch).cpu()

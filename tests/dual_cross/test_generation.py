@@ -23,9 +23,10 @@ from gnn_encoder.dual_cross.generation import (
     write_queries,
 )
 from gnn_encoder.dual_cross.generator import QueryGenerator
+from gnn_encoder.text.batches import single_batch
 from gnn_encoder.text.corpus import embed_queries
 from gnn_encoder.text.pretrained import Source, load_tokenizer
-from gnn_encoder.text.tokens import TextTokens, open_tokens, single_batch
+from gnn_encoder.text.tokens import TextTokens, open_tokens
 
 from ..texts import text, write_passages
 from ..texts import write_queries as queries_table

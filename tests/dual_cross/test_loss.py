@@ -9,9 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from gnn_encoder.text.batches import single_batch, text_batch
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source, load_tokenizer
-from gnn_encoder.text.tokens import TextTokens, single_batch, text_batch
+from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dual_encoder import Generated, Texts, contrastive_step
 from gnn_encoder.train.examples import Examples, TrainingBatch
 

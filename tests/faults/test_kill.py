@@ -20,7 +20,7 @@ from ..pipeline.test_bad_input import check
 
 OFTEN = {
     "gnn_encoder.train.loop:CHECKPOINT_SECONDS": 0.0,
-    "gnn_encoder.text.inputs:WINDOW": 16,
+    "gnn_encoder.text.batches:WINDOW": 16,
     "gnn_encoder.text.corpus:WINDOW": 16,
     "gnn_encoder.text.cross_encoder:WINDOW": 16,
     "gnn_encoder.dual_cross.generation:WINDOW": 16,

@@ -189,7 +189,7 @@ def test_a_control_that_is_still_the_base_has_its_matrix(stages: Any, kept: str,
     data = stages.folder / "data"
     shutil.rmtree(data / "no_gnn")
     shutil.copytree(data / kept, data / "no_gnn")
-    ran = stages.stage("cache_passages", "no_gnn", counted="gnn_encoder.text.inputs:encode_prepared")
+    ran = stages.stage("cache_passages", "no_gnn", counted="gnn_encoder.text.batches:encode_prepared")
     assert ran.status == 0 and (ran.calls > 0) == encoded, ran.output
     made, base = ((data / "embeddings" / name / "embeddings.npy").read_bytes() for name in ("no_gnn", kept))
     assert made == base
@@ -203,7 +203,7 @@ def test_e_q_alone_learns_over_the_corpus(stages: Any) -> None:
     encoder, base = folder / "mgt/gnn_encoder/encoder", folder / "dual_encoder"
     assert (encoder / "model.safetensors").read_bytes() != (base / "model.safetensors").read_bytes()
     assert DualEncoder.passage_fingerprint(encoder) == DualEncoder.passage_fingerprint(base)
-    ran = stages.stage("encode_corpus", "gnn_encoder", counted="gnn_encoder.text.inputs:encode_prepared")
+    ran = stages.stage("encode_corpus", "gnn_encoder", counted="gnn_encoder.text.batches:encode_prepared")
     assert (ran.status, ran.calls) == (0, 1), "of the queries alone"
 
 

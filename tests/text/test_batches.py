@@ -2,18 +2,30 @@
 
 import itertools
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from gnn_encoder.text import batches
-from gnn_encoder.text.batches import Batch, embedding, encode_by_length, length_batches, padded, pool
+from gnn_encoder.text import device
+from gnn_encoder.text.batches import (
+    Batch,
+    Inputs,
+    encode_by_length,
+    encode_rows,
+    length_batches,
+    padded,
+    prefetch,
+    single_batch,
+)
 from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.device import embedding, pool
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.inputs import encode_prepared, prefetch, prepare_rows
 from gnn_encoder.text.pretrained import Source
+from gnn_encoder.text.tokens import TextTokens
 
 from ..encoders import settings
 from .families import NARROW_HEADS, TEXTS, save_family
@@ -21,32 +33,19 @@ from .families import NARROW_HEADS, TEXTS, save_family
 LENGTHS = np.array([3, 9, 1, 9, 4, 2])
 
 
-class Numbers:
-    """Row r is a text of LENGTHS[r] tokens, whose batch holds r itself."""
-
-    def __len__(self) -> int:
-        return len(LENGTHS)
-
-    def lengths(self, rows: np.ndarray) -> np.ndarray:
-        return LENGTHS[rows]
-
-    def batch(self, rows: np.ndarray) -> Batch:
-        ids = torch.from_numpy(rows)[:, None]
-        return Batch(ids, torch.ones_like(ids), torch.zeros_like(ids))
-
-    def release(self) -> None: ...
-
-
 def test_rows_come_back_in_order() -> None:
+    """Text r has LENGTHS[r] tokens, each of which is r."""
+    tokens = TextTokens(np.repeat(np.arange(6), LENGTHS), np.cumsum([0, *LENGTHS]))
     seen: list[int] = []
 
     def encode(batch: Batch) -> torch.Tensor:
         seen.append(len(batch.input_ids))
-        return torch.cat([batch.input_ids * 10.0, -batch.input_ids], dim=1)
+        return torch.stack([batch.input_ids[:, 0] * 10.0, -batch.attention_mask.sum(dim=1)], dim=1)
 
     rows = np.array([2, 3, 0, 1, 5, 4])
-    vectors = encode_prepared(prepare_rows(Numbers(), rows, batch_tokens=32), encode)
-    assert vectors.tolist() == [[10.0 * row, -row] for row in rows]
+    bare: Any = SimpleNamespace(prefix=[], middle=[], suffix=[], single_suffix=[], second_type=0, pad=0)
+    vectors = encode_rows(Inputs.singles(tokens, bare, 10), rows, encode, 32, 2)
+    assert vectors.tolist() == [[10.0 * row, -LENGTHS[row]] for row in rows]
     assert vectors.dtype == np.float32 and seen == [2, 4]
 
 
@@ -162,11 +161,11 @@ def text_by_text(
 def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel on the CPU, in float32."""
     monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", text_by_text)
-    monkeypatch.setattr(batches, "_has_kernel", lambda model: True)
+    monkeypatch.setattr(device, "_has_kernel", lambda model: True)
 
 
 def batch_of(encoder: DualEncoder | CrossEncoder) -> Batch:
-    return Batch.of(encoder.tokenizer, TEXTS, length=16)
+    return single_batch(TextTokens.of(TEXTS, encoder.tokenizer), np.arange(len(TEXTS)), encoder.template, 16)
 
 
 @pytest.mark.parametrize(("kind", "packs"), [*((kind, True) for kind in PACKABLE), *((kind, False) for kind in OTHERS)])
@@ -175,8 +174,8 @@ def test_packed_as_in_a_padded_batch(kind: str, packs: bool, kernel: None, tmp_p
     plain, packed = DualEncoder.from_pretrained(params).eval(), DualEncoder.from_pretrained(params).for_inference()
     batch = batch_of(plain)
     expected, found = (encoder.encode_passages(batch) for encoder in (plain, packed))
-    assert (packed.query.config._attn_implementation == batches.PACKED) == packs
-    assert plain.query.config._attn_implementation != batches.PACKED
+    assert (packed.query.config._attn_implementation == device.PACKED) == packs
+    assert plain.query.config._attn_implementation != device.PACKED
     torch.testing.assert_close(found, expected, rtol=1e-4 * packs, atol=1e-5 * packs)
 
 
@@ -199,7 +198,7 @@ def test_the_kernel(kind: str, tmp_path: Path) -> None:
         for precision in ("fp32", "bf16")
     )
     packed.for_inference()
-    assert packed.query.config._attn_implementation == batches.PACKED
+    assert packed.query.config._attn_implementation == device.PACKED
     batch = batch_of(plain)
     with torch.inference_mode():
         expected, found = (encoder.encode_passages(batch) for encoder in (plain.eval(), packed))

@@ -12,14 +12,14 @@ from transformers import AutoModelForSequenceClassification
 
 from gnn_encoder.base.matrix import Origin, open_matrix, read_manifest
 from gnn_encoder.base.tables import edge_features
+from gnn_encoder.text import batches as module
 from gnn_encoder.text import corpus, cross_encoder
-from gnn_encoder.text import inputs as module
+from gnn_encoder.text.batches import Inputs, single_batch
 from gnn_encoder.text.corpus import embed_passages, embed_queries, encode_corpus, passage_inputs, transform_corpus
 from gnn_encoder.text.cross_encoder import CrossEncoder, embed_pairs, score_pairs
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.inputs import Inputs
 from gnn_encoder.text.pretrained import Source, load_model, load_tokenizer
-from gnn_encoder.text.tokens import TextTokens, single_batch
+from gnn_encoder.text.tokens import TextTokens
 
 from ..encoders import dual_encoder
 

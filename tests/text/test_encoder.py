@@ -13,10 +13,11 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import fingerprint
+from gnn_encoder.text.batches import single_batch, text_batch
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source, resolve
-from gnn_encoder.text.tokens import TextTokens, single_batch, text_batch
+from gnn_encoder.text.tokens import TextTokens
 
 from ..encoders import settings
 

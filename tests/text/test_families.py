@@ -12,10 +12,10 @@ from sentence_transformers import SentenceTransformer
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.export import export_sentence_transformer
 from gnn_encoder.pipeline import project
+from gnn_encoder.text.batches import Inputs, encode_rows
 from gnn_encoder.text.corpus import embed_passages, passage_inputs
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.inputs import Inputs, encode_rows
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens
 

@@ -12,9 +12,9 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.text import tokens as module
-from gnn_encoder.text.batches import Batch
+from gnn_encoder.text.batches import Batch, single_batch, text_batch
 from gnn_encoder.text.pretrained import Source, load_tokenizer
-from gnn_encoder.text.tokens import Template, TextTokens, open_tokens, single_batch, text_batch
+from gnn_encoder.text.tokens import Template, TextTokens, open_tokens
 
 
 def bert(tiny_model: Path) -> PreTrainedTokenizerBase:

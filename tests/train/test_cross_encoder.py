@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from gnn_encoder.pipeline.params import Params, TrainCrossEncoder
+from gnn_encoder.text.batches import text_batch
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.pretrained import Source
-from gnn_encoder.text.tokens import text_batch
 from gnn_encoder.train import cross_encoder as module
 from gnn_encoder.train.cross_encoder import CrossEncoderTask
 from gnn_encoder.train.dual_encoder import Texts

@@ -11,11 +11,10 @@ import torch
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.search.exact import Pool
 from gnn_encoder.text import cross_encoder as encoded_pairs
+from gnn_encoder.text.batches import Inputs, single_batch, text_batch
 from gnn_encoder.text.corpus import passage_inputs
 from gnn_encoder.text.cross_encoder import CrossEncoder
-from gnn_encoder.text.inputs import Inputs
 from gnn_encoder.text.pretrained import Source
-from gnn_encoder.text.tokens import single_batch, text_batch
 from gnn_encoder.train import dev as dev_score
 from gnn_encoder.train.dev import (
     DevSample,

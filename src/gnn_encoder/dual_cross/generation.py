@@ -24,10 +24,9 @@ from gnn_encoder.base import distributed
 from gnn_encoder.base.matrix import Numbers, Rows, gather, resume_windows
 from gnn_encoder.base.tables import QUERIES, write_part, write_table
 from gnn_encoder.dual_cross.generator import QueryGenerator
-from gnn_encoder.text.batches import Batch
+from gnn_encoder.text.batches import Batch, Inputs, prefetch, prepare_rows
 from gnn_encoder.text.corpus import embed_queries
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.inputs import Inputs, prefetch, prepare_rows
 from gnn_encoder.text.tokens import TextTokens
 
 WINDOW = 2_048  # passages that are sorted and processed together; a kill loses one window at most

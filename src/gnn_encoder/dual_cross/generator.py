@@ -34,12 +34,12 @@ from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Encoder, Params
-from gnn_encoder.text.batches import Batch
+from gnn_encoder.text.batches import Batch, single_batch
 from gnn_encoder.text.corpus import open_passages, open_queries
-from gnn_encoder.text.device import attention_implementation, autocast, device
+from gnn_encoder.text.device import autocast, device
 from gnn_encoder.text.encoder import TextModel, allow_length
-from gnn_encoder.text.pretrained import Source, load_model, load_tokenizer
-from gnn_encoder.text.tokens import Template, TextTokens, single_batch
+from gnn_encoder.text.pretrained import Source, attention_implementation, load_model, load_tokenizer
+from gnn_encoder.text.tokens import Template, TextTokens
 from gnn_encoder.train.dual_encoder import BatchSampler, chunks, local_share
 from gnn_encoder.train.loop import fit, sum_value, write_history
 

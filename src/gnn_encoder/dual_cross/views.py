@@ -14,9 +14,9 @@ from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.matrix import Matrix, Origin, Rows, read_manifest
 from gnn_encoder.pipeline.params import DualCross
 from gnn_encoder.search.exact import Pool
+from gnn_encoder.text.batches import Inputs
 from gnn_encoder.text.corpus import transform_corpus
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.inputs import Inputs
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import Views
 from gnn_encoder.train.examples import Examples, Ragged

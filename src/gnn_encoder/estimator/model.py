@@ -29,8 +29,8 @@ from gnn_encoder.gnn.train import draw_dev, new_gnn, supervise, train_on_embeddi
 from gnn_encoder.pipeline.params import MGT, Alone, Own
 from gnn_encoder.pipeline.section import described
 from gnn_encoder.search.exact import array_top_k
+from gnn_encoder.text.batches import WINDOW
 from gnn_encoder.text.device import device
-from gnn_encoder.text.inputs import WINDOW
 from gnn_encoder.train.examples import Examples, examples_from_candidates, to_examples
 from gnn_encoder.train.loop import History
 

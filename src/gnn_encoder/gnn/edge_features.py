@@ -17,8 +17,8 @@ from gnn_encoder.base.matrix import Rows, release, write_header
 from gnn_encoder.base.tables import count_rows, edge_features, loop_features, open_parquet
 from gnn_encoder.gnn.graph import Graph
 from gnn_encoder.pipeline import project
+from gnn_encoder.text.batches import Inputs
 from gnn_encoder.text.cross_encoder import CrossEncoder, embed_pairs
-from gnn_encoder.text.inputs import Inputs
 from gnn_encoder.text.tokens import TextTokens
 
 Features = NDArray[np.float16]

@@ -16,10 +16,10 @@ from gnn_encoder.gnn.graph import Graph
 from gnn_encoder.gnn.masking import MaskedSchedule, check_no_leak, propagation_mask
 from gnn_encoder.gnn.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.gnn.network import QueryPassageGNN
+from gnn_encoder.text.batches import WINDOW
 from gnn_encoder.text.corpus import embed_passages, embed_queries, passage_inputs
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.inputs import WINDOW
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import DevSample, Views, no_grad_eval, reciprocal_ranks, retrieval_score, shared_rows
 from gnn_encoder.train.dual_encoder import (

@@ -1,30 +1,27 @@
-"""Batches of padded token ids, of similar length, and what a transformer makes of one: a vector a text.
+"""Batches: rows of texts, or of pairs of them, padded among rows of similar length; and how they are encoded."""
 
-On a GPU a batch in bf16 is packed: all its tokens stand in one row, in which FlashAttention keeps each text to itself.
-An H200 then encodes 1.1 to 1.6 times as many passages a second (benchmarks/README.md).
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
 import numpy as np
+import polars as pl
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers import AttentionInterface, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-from gnn_encoder.text.device import send
+from gnn_encoder.base.matrix import Matrix, Rows
+from gnn_encoder.text.tokens import Template, TextTokens
 
 Length = TypeVar("Length", int, NDArray[np.int64])
+WINDOW = 8_192  # rows that are sorted, encoded and written together; a kill loses one window at most
 FULL = 24  # a full batch's tokens in units of what any batch costs besides: on a CPU about 128 of 3,072
-PACKED = "packed"  # what transformers' registry of attentions calls it
-KINDS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # that read the numbers of positions they are given
-AMPERE = (8, 0)  # the first GPUs that the kernel runs on
-HEAD_STEP, WIDEST_HEAD = 8, 256  # columns of an attention head: multiples of the first, up to the second
+
+
+def send(tensor: Tensor, place: torch.device) -> Tensor:
+    """A tensor of the CPU on another device. A GPU is not waited for: what is pinned is copied while it computes."""
+    return tensor.pin_memory().to(place, non_blocking=True) if place.type == "cuda" else tensor.to(place)
 
 
 def padded(length: Length) -> Length:
@@ -40,13 +37,6 @@ class Batch:
     attention_mask: Tensor
     token_type_ids: Tensor
 
-    @classmethod
-    def of(cls, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], *, length: int) -> Self:
-        """Texts, cut to `length` tokens."""
-        found = tokenizer(list(texts), truncation=True, max_length=length, padding=True, return_tensors="pt")
-        ids = found["input_ids"]
-        return cls(ids, found["attention_mask"], found.get("token_type_ids", torch.zeros_like(ids)))
-
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Tokens of each text. *Shape:* (n,)."""
@@ -56,21 +46,20 @@ class Batch:
     def part(self, rows: NDArray[np.int64]) -> "Batch":
         """Some of the texts, in the order of `rows`, padded to the longest of them."""
         width, taken = padded(int(self.lengths[rows].max())), torch.from_numpy(rows)
-        return Batch(*(field[taken, :width] for field in (self.input_ids, self.attention_mask, self.token_type_ids)))
+        return Batch(*(field[taken, :width] for field in vars(self).values()))
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on another device."""
-        return Batch(*(send(field, device) for field in (self.input_ids, self.attention_mask, self.token_type_ids)))
+        return Batch(*(send(field, device) for field in vars(self).values()))
 
     def arguments(self, model: nn.Module) -> dict[str, Tensor]:
         """Keyword arguments to call `model` with, on its device.
 
         Token types are among them only if the model distinguishes any (BERT does, RoBERTa does not).
         """
-        batch = self.to(next(model.parameters()).device)
-        arguments = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
-        if getattr(model.config, "type_vocab_size", 0) > 1:
-            arguments["token_type_ids"] = batch.token_type_ids
+        arguments = dict(vars(self.to(next(model.parameters()).device)))
+        if getattr(model.config, "type_vocab_size", 0) <= 1:
+            del arguments["token_type_ids"]
         return arguments
 
 
@@ -82,9 +71,7 @@ def length_batches(
     The longest come first so that a batch that does not fit in memory fails at once. Batches of equal width have equal
     size (only the window's last may be smaller), because torch caches memory for every shape that it meets.
 
-    Args:
-        fixed: what a batch costs besides its tokens, in tokens; a batch ends early where its rest costs less as one
-            more batch, narrower. None: none ends early.
+    With `fixed`, what a batch costs besides its tokens, a batch ends early where its rest costs less as one more.
 
     *Shape:* lengths (n,) -> arrays of positions 0..n-1; each position is in exactly one.
     """
@@ -106,10 +93,7 @@ def length_batches(
 
 
 def encode_by_length(encode: Callable[[Batch], Tensor], batch: Batch, batch_tokens: int) -> Tensor:
-    """What `encode` makes of a batch, which it is given in parts of similar length, each as wide as its longest text.
-
-    The parts share one autograd graph, so that they take the memory of the batch less its padding. Where a device takes
-    few tokens at a time, it works at full speed on few: a part may be small, and nearly without padding.
+    """What `encode` makes of a batch, which it gets in parts of similar length, in one autograd graph.
 
     *Shape:* n texts -> (n, ...), in the batch's order.
     """
@@ -118,92 +102,172 @@ def encode_by_length(encode: Callable[[Batch], Tensor], batch: Batch, batch_toke
     return found[torch.from_numpy(np.concatenate(parts)).argsort().to(found.device)]
 
 
-def pool(states: Tensor, mask: Tensor, kind: str) -> Tensor:
-    """One vector of the states of a text's real tokens, in float32; `kind` is one of `encoder.pooling`.
+def pair_lengths(
+    first: NDArray[np.int64], second: NDArray[np.int64], budget: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Token counts of both texts of each pair, cut to `budget` tokens together.
 
-    That is the first state, the last one, their mean or the largest value of each dimension.
+    The longer text is cut first, as by `longest_first` of the tokenizers library. If the budget is odd, its last token
+    goes to the longer text, or to the second of two equally long ones.
 
-    *Shape:* states (n, tokens, d), mask (n, tokens) of 0 and 1, the ones first -> (n, d).
+    *Shape:* (n,), (n,) -> (n,), (n,).
     """
-    if kind == "cls":
-        return states[:, 0].float()
-    if kind == "lasttoken":
-        last = (mask.sum(dim=1) - 1).view(-1, 1, 1).expand(-1, 1, states.shape[2])
-        return states.gather(1, last).squeeze(1).float()
-    padding = mask.unsqueeze(-1) == 0
-    if kind == "max":
-        return states.masked_fill(padding, float("-inf")).amax(dim=1).float()
-    # The sum is in float32, since one in 16 bits would lose digits.
-    total = states.masked_fill(padding, 0).sum(dim=1, dtype=torch.float32)
-    return total / mask.sum(dim=1, keepdim=True).clamp(min=1)
+    shorter = np.minimum(np.minimum(first, second), budget // 2)
+    longer = np.minimum(np.maximum(first, second), budget - shorter)
+    return np.where(first > second, longer, shorter), np.where(first > second, shorter, longer)
 
 
-def embedding(states: Tensor, mask: Tensor, *, pooling: str, similarity: str) -> Tensor:
-    """Pool, and scale to length 1 if the similarity is `cosine`. *Shape:* as `pool`."""
-    vectors = pool(states, mask, pooling)
-    return F.normalize(vectors, dim=-1) if similarity == "cosine" else vectors
+def text_batch(
+    first: TextTokens,
+    first_rows: Rows,
+    second: TextTokens,
+    second_rows: Rows,
+    template: Template,
+    length: int,
+    single_length: int | None = None,
+) -> Batch:
+    """Pairs of texts with their special tokens; where `first_rows` is -1 the second text alone.
 
+    A pair is cut to `length` tokens in all, the longer text first; a text alone to `single_length`, or the same.
 
-def pack_where_possible(model: nn.Module) -> None:
-    """Have `token_states` pack a model's batches from now on, if it, its number format and its GPU can."""
-    if not isinstance(model, PreTrainedModel) or model.config.model_type not in KINDS:
-        return
-    head = model.config.hidden_size // model.config.num_attention_heads
-    if head % HEAD_STEP or head > WIDEST_HEAD or not _has_kernel(model):
-        return
-    AttentionInterface.register(PACKED, _attend)
-    AttentionMaskInterface.register(PACKED, _mask)
-    model.set_attn_implementation(PACKED)
-
-
-def _has_kernel(model: PreTrainedModel) -> bool:
-    is_narrow = model.device.type == "cuda" and model.dtype is torch.bfloat16
-    return is_narrow and torch.cuda.get_device_capability(model.device) >= AMPERE
-
-
-def token_states(model: Any, batch: Batch) -> tuple[Tensor, Tensor]:
-    """The states of a batch's tokens, arbitrary at padding, and its mask. *Shape:* (n, tokens, d), (n, tokens)."""
-    if getattr(model.config, "_attn_implementation", None) != PACKED:
-        arguments = batch.arguments(model)
-        return model(**arguments).last_hidden_state, arguments["attention_mask"]
-    real, place = batch.attention_mask.bool(), next(model.parameters()).device
-    lengths = real.sum(dim=1)
-    starts = F.pad(lengths.cumsum(0), (1, 0))
-    first = getattr(model.embeddings, "padding_idx", -1) + 1  # RoBERTa's kind begins to count behind its padding token
-    positions = real.cumsum(dim=1)[real] - 1 + first
-    fields = batch.input_ids[real], positions, batch.token_type_ids[real]
-    ids, positions, types = (send(field, place)[None] for field in fields)
-    arguments = {"token_type_ids": types} if getattr(model.config, "type_vocab_size", 0) > 1 else {}
-    ends, longest = send(starts.int(), place), int(lengths.max())
-    row = model(input_ids=ids, position_ids=positions, ends=ends, longest=longest, **arguments).last_hidden_state[0]
-    where = starts[:-1, None] + torch.arange(real.shape[1])
-    return row[send(where.clamp(max=len(positions[0]) - 1), place)], send(batch.attention_mask, place)
-
-
-def _attend(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    *,
-    ends: Tensor | None = None,
-    longest: int = 0,
-    **options: Any,
-) -> tuple[Tensor, Tensor | None]:
-    """Attention within the texts of a packed row; of a padded batch, which has no `ends`, SDPA's.
-
-    *Shape:* query, key, value (1, heads, tokens, d / heads), ends (texts + 1,) -> (1, tokens, heads, d / heads).
+    *Shape:* rows (n,), (n,) -> (n, tokens).
     """
-    if ends is None:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
-    from torch.nn.attention.varlen import varlen_attn  # only here: it needs CUDA
+    is_pair, begin, single_length = first_rows >= 0, len(template.prefix), single_length or length
+    middle, suffix, alone = (len(ids) for ids in (template.middle, template.suffix, template.single_suffix))
+    first_rows = np.maximum(first_rows, 0)
+    whole = second.lengths(second_rows)
+    a, b = pair_lengths(first.lengths(first_rows), whole, length - begin - middle - suffix)
+    a, b = np.where(is_pair, a, 0), np.where(is_pair, b, np.minimum(whole, single_length - begin - alone))
+    at = begin + a + np.where(is_pair, middle, 0)
+    end = at + b + np.where(is_pair, suffix, alone)
+    kinds = ((is_pair, length), (~is_pair, single_length))
+    width = max(min(most, padded(int(end[kind].max()))) for kind, most in kinds if kind.any())
+    matrix = np.full((len(is_pair), width), template.pad, dtype=np.int64)
+    matrix[:, :begin] = template.prefix
+    first.fill(matrix, first_rows, a, np.full(len(a), begin))
+    second.fill(matrix, second_rows, b, at)
+    pairs, singles = np.flatnonzero(is_pair), np.flatnonzero(~is_pair)
+    for rows, place, ids in (
+        (pairs, begin + a, template.middle),
+        (pairs, at + b, template.suffix),
+        (singles, at + b, template.single_suffix),
+    ):
+        for i, token in enumerate(ids):
+            matrix[rows, place[rows] + i] = token
+    column = np.arange(width)
+    mask = column < end[:, None]
+    types = np.where(is_pair[:, None] & mask & (column >= at[:, None]), template.second_type, 0)
+    return Batch(torch.from_numpy(matrix), torch.from_numpy(mask.astype(np.int64)), torch.from_numpy(types))
 
-    q, k, v = (each[0].transpose(0, 1).contiguous() for each in (query, key, value))
-    found: Any = varlen_attn(q, k, v, ends, ends, longest, longest, scale=options.get("scaling"))
-    return found[None], None
+
+def single_batch(tokens: TextTokens, rows: Rows, template: Template, max_length: int) -> Batch:
+    """Texts alone with their special tokens, cut to `max_length` tokens in all. *Shape:* rows (n,) -> (n, tokens)."""
+    return Inputs.singles(tokens, template, max_length).batch(rows)
 
 
-def _mask(*, attention_mask: Tensor | None = None, **options: Any) -> Tensor | None:
-    """SDPA's, of a padded batch; a packed row has none."""
-    return None if attention_mask is None else sdpa_mask(attention_mask=attention_mask, **options)
+@dataclass(frozen=True)
+class Inputs:
+    """Rows that become batches: each a pair of texts, or where `rows_of` has no first one (-1), the second alone."""
+
+    first: TextTokens
+    second: TextTokens
+    size: int
+    rows_of: Callable[[Rows], tuple[Rows, Rows]]  # of texts in `first` and in `second`
+    template: Template
+    pair_length: int  # most tokens of a pair, special ones included
+    single_length: int  # the same of a text alone
+
+    @classmethod
+    def singles(cls, tokens: TextTokens, template: Template, length: int) -> Self:
+        """Single texts of at most `length` tokens: row r is text r."""
+        return cls(tokens, tokens, len(tokens), lambda rows: (np.full(len(rows), -1), rows), template, length, length)
+
+    @classmethod
+    def pairs(
+        cls, first: TextTokens, first_rows: Rows, second: TextTokens, second_rows: Rows, template: Template, length: int
+    ) -> Self:
+        """Pairs of at most `length` tokens: row r is pair r. *Shape:* rows (n,) both."""
+        size, rows_of = len(first_rows), lambda rows: (first_rows[rows], second_rows[rows])
+        return cls(first, second, size, rows_of, template, length, length)
+
+    @classmethod
+    def of_table(
+        cls, table: pl.DataFrame, queries: TextTokens, passages: TextTokens, template: Template, length: int
+    ) -> Self:
+        """The pairs of a table with the columns query and passage."""
+        query, passage = (table[name].to_numpy().astype(np.int64) for name in ("query", "passage"))
+        return cls.pairs(queries, query, passages, passage, template, length)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def lengths(self, rows: Rows) -> NDArray[np.int64]:
+        """Tokens of each row without special ones; batches are sorted by this. *Shape:* (n,)."""
+        first, second = self.rows_of(rows)
+        of_second = self.second.lengths(second)
+        pair = np.minimum(self.first.lengths(first) + of_second, self.pair_length)
+        return np.asarray(np.where(first < 0, np.minimum(of_second, self.single_length), pair))
+
+    def is_cut(self, rows: Rows) -> NDArray[np.bool_]:
+        """Which single texts are longer than `single_length` together with their special tokens. *Shape:* (n,)."""
+        specials = len(self.template.prefix) + len(self.template.single_suffix)
+        return np.asarray(self.second.lengths(rows) + specials > self.single_length)
+
+    def batch(self, rows: Rows) -> Batch:
+        """The rows, padded. *Shape:* (n,) -> (n, tokens)."""
+        first, second = self.rows_of(rows)
+        return text_batch(self.first, first, self.second, second, self.template, self.pair_length, self.single_length)
+
+
+Prepared = list[tuple[NDArray[np.int64], Batch]]
+
+
+def prepare_rows(inputs: Inputs, rows: Rows, batch_tokens: int) -> Prepared:
+    """The padded batches of some rows, longest first; the memory of the tokens that were read is given back."""
+    parts = length_batches(inputs.lengths(rows), batch_tokens)
+    prepared = [(part, inputs.batch(rows[part])) for part in parts]
+    inputs.first.release()
+    inputs.second.release()
+    return prepared
+
+
+@torch.inference_mode()
+def encode_prepared(prepared: Prepared, encode: Callable[[Batch], Tensor]) -> Matrix:
+    """Run the model over prepared batches and put the vectors back into the rows' order. *Shape:* (n, d)."""
+    vectors = torch.cat([encode(batch).float() for _, batch in prepared])
+    result = torch.empty_like(vectors)
+    result[torch.from_numpy(np.concatenate([rows for rows, _ in prepared])).to(vectors.device)] = vectors
+    return result.cpu().numpy()
+
+
+def encode_rows(
+    inputs: Inputs, rows: Rows, encode: Callable[[Batch], Tensor], batch_tokens: int, columns: int
+) -> Matrix:
+    """What `encode` makes of some rows, in their order. *Shape:* rows (n,) -> (n, columns)."""
+    if len(rows) == 0:
+        return np.empty((0, columns), dtype=np.float32)
+    return encode_prepared(prepare_rows(inputs, rows, batch_tokens), encode)
+
+
+def encode_windows(
+    inputs: Inputs, encode: Callable[[Batch], Tensor], batch_tokens: int, window: int, numbers: Iterable[int]
+) -> Iterator[tuple[int, Matrix]]:
+    """Yield (number, what `encode` makes of its rows) for some windows; w holds `window` rows from w * `window` on."""
+
+    def prepare(number: int) -> Prepared:
+        rows = np.arange(number * window, min(len(inputs), (number + 1) * window))
+        return prepare_rows(inputs, rows, batch_tokens)
+
+    yield from ((number, encode_prepared(prepared, encode)) for number, prepared in prefetch(prepare, numbers))
+
+
+def prefetch(make: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield (item, make(item)) of each item. A thread makes the next one meanwhile, so that the GPU need not wait."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        waiting: list[tuple[Any, Future[Any]]] = []
+        for item in items:
+            waiting.append((item, pool.submit(make, item)))
+            if len(waiting) == 2:
+                first, made = waiting.pop(0)
+                yield first, made.result()
+        yield from ((item, made.result()) for item, made in waiting)

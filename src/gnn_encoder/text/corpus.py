@@ -6,6 +6,7 @@ It is written in windows, resumable, shared by all devices.
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,8 +30,8 @@ from gnn_encoder.base.matrix import (
 )
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Encoder, Params
+from gnn_encoder.text.batches import WINDOW, Inputs, encode_rows, encode_windows
 from gnn_encoder.text.encoder import DualEncoder, TextModel
-from gnn_encoder.text.inputs import WINDOW, Inputs, encode_rows, encode_windows
 from gnn_encoder.text.tokens import TextTokens, open_tokens
 
 Transform = Callable[[int, Matrix], Matrix]  # of a window's embeddings, by its first row
@@ -71,11 +72,9 @@ def encode_corpus(
     transform: Transform | None = None,
     views: int = 1,
 ) -> None:
-    """Write the passage matrix of a corpus.
+    """Write the passage matrix of a corpus: what E_P makes of input i becomes row i. Finished windows are kept.
 
     Args:
-        inputs: what E_P reads; input i becomes row i of the matrix.
-        folder: scratch folder of the matrix; windows that an interrupted run finished there are kept.
         encoded: a matrix that the same weights computed of the same inputs, which is read instead of encoding them.
         transform: applied to each window's embeddings before they are written; None: they are written as they are.
         views: rows of the matrix per passage.
@@ -149,19 +148,13 @@ def embed_queries(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, r
 
 def iterate_queries(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int) -> Iterator[Matrix]:
     """E_Q of a queries table, some rows at a time. *Shape:* each (any, d)."""
-    with tqdm(total=len(tokens), desc="queries", unit=" queries") as bar:
-        for first in range(0, len(tokens), WINDOW):
-            rows = np.arange(first, min(first + WINDOW, len(tokens)))
-            yield embed_queries(encoder, tokens, batch_tokens, rows)
-            bar.update(len(rows))
+    for first in tqdm(range(0, len(tokens), WINDOW), desc="queries", unit=" windows"):
+        yield embed_queries(encoder, tokens, batch_tokens, np.arange(first, min(first + WINDOW, len(tokens))))
 
 
 def embed_passages(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows) -> Matrix:
     """E_P of some passages, read alone. *Shape:* rows (n,) -> (n, d)."""
     return encode_rows(passage_inputs(encoder, tokens), rows, encoder.encode_passages, batch_tokens, encoder.dimension)
-
-
-# --- where artifacts lie ----------------------------------------------------------------------------------------------
 
 
 def open_queries(table: Path, model: TextModel) -> TextTokens:
@@ -189,23 +182,8 @@ def embed_rows(encoder: DualEncoder, table: Path, section: Encoder, rows: Rows |
     return embed_queries(encoder, open_queries(table, encoder), section.batch_tokens, rows)
 
 
-def write_matrix(
-    encoder: DualEncoder,
-    folder: Path,
-    params: Params,
-    origin: Origin,
-    *,
-    encoded: Path | None = None,
-    transform: Transform | None = None,
-) -> None:
-    """Write the matrix of the passages, each read alone; the arguments are those of `encode_corpus`."""
-    encode_corpus(
-        encoder,
-        passage_inputs(encoder, open_passages(encoder)),
-        folder,
-        dtype=params.cache_passages.dtype,
-        batch_tokens=params.encoder.batch_tokens,
-        origin=origin,
-        encoded=encoded,
-        transform=transform,
-    )
+def write_matrix(encoder: DualEncoder, folder: Path, params: Params, origin: Origin, **source: Any) -> None:
+    """Write the matrix of the passages, each read alone; `source`: `encoded` and `transform` of `encode_corpus`."""
+    inputs, how = passage_inputs(encoder, open_passages(encoder)), params.cache_passages
+    limit = params.encoder.batch_tokens
+    encode_corpus(encoder, inputs, folder, dtype=how.dtype, batch_tokens=limit, origin=origin, **source)

@@ -21,10 +21,9 @@ from gnn_encoder.base.files import check_room
 from gnn_encoder.base.matrix import Matrix, Rows, resume_windows
 from gnn_encoder.base.tables import write_part
 from gnn_encoder.pipeline.params import Encoder
-from gnn_encoder.text.batches import Batch, pool, token_states
-from gnn_encoder.text.device import autocast, device
+from gnn_encoder.text.batches import WINDOW, Batch, Inputs, encode_windows
+from gnn_encoder.text.device import autocast, device, pool, token_states
 from gnn_encoder.text.encoder import TextModel, check_model
-from gnn_encoder.text.inputs import WINDOW, Inputs, encode_windows
 from gnn_encoder.text.pretrained import Source, load_model, load_tokenizer
 
 PART = "part-{:06d}.parquet"

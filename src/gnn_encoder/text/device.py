@@ -1,27 +1,31 @@
-"""Where models run and in which number format."""
+"""Where models run, in which number format, and what they make of a batch: a vector a text.
 
-import platform
-import re
+On a GPU a batch in bf16 is packed: all its tokens stand in one row, in which FlashAttention keeps each text to itself.
+An H200 then encodes 1.1 to 1.6 times as many passages a second (benchmarks/README.md).
+"""
+
 from contextlib import AbstractContextManager
-from pathlib import Path
+from typing import Any
 
 import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import AttentionInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
 from gnn_encoder.base import distributed
+from gnn_encoder.text.batches import Batch, send
+
+PACKED = "packed"  # what transformers' registry of attentions calls it
+KINDS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # that read the numbers of positions they are given
+AMPERE = (8, 0)  # the first GPUs that the kernel runs on
+HEAD_STEP, WIDEST_HEAD = 8, 256  # columns of an attention head: multiples of the first, up to the second
 
 
 def device() -> torch.device:
     """The GPU of this rank, or the CPU where there is no GPU."""
     return torch.device("cuda", distributed.local_rank()) if torch.cuda.is_available() else torch.device("cpu")
-
-
-def processor() -> str:
-    """The name of the GPU, or of the CPU's model where there is no GPU."""
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    described = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*: (.+)", described.read_text("utf-8")) if described.is_file() else None
-    return found[1] if found else platform.processor()
 
 
 def supports_bf16() -> bool:
@@ -43,14 +47,92 @@ def autocast(dtype: torch.dtype) -> AbstractContextManager[object]:
     return torch.autocast(device().type, dtype=dtype, enabled=dtype is not torch.float32)
 
 
-def send(tensor: torch.Tensor, place: torch.device) -> torch.Tensor:
-    """A tensor of the CPU on another device. A GPU is not waited for: what is pinned is copied while it computes."""
-    return tensor.pin_memory().to(place, non_blocking=True) if place.type == "cuda" else tensor.to(place)
+def pool(states: Tensor, mask: Tensor, kind: str) -> Tensor:
+    """One vector of the states of a text's real tokens, in float32; `kind` is one of `encoder.pooling`.
 
+    That is the first state, the last one, their mean or the largest value of each dimension.
 
-def attention_implementation() -> str | None:
-    """Plain attention on a CPU, where SDPA's backward pass took 45% of a training step; on a GPU transformers' choice.
-
-    That is SDPA for the models that have it; to ask for it is an error with those that have not.
+    *Shape:* states (n, tokens, d), mask (n, tokens) of 0 and 1, the ones first -> (n, d).
     """
-    return None if torch.cuda.is_available() else "eager"
+    if kind == "cls":
+        return states[:, 0].float()
+    if kind == "lasttoken":
+        last = (mask.sum(dim=1) - 1).view(-1, 1, 1).expand(-1, 1, states.shape[2])
+        return states.gather(1, last).squeeze(1).float()
+    padding = mask.unsqueeze(-1) == 0
+    if kind == "max":
+        return states.masked_fill(padding, float("-inf")).amax(dim=1).float()
+    # The sum is in float32, since one in 16 bits would lose digits.
+    total = states.masked_fill(padding, 0).sum(dim=1, dtype=torch.float32)
+    return total / mask.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+def embedding(states: Tensor, mask: Tensor, *, pooling: str, similarity: str) -> Tensor:
+    """Pool, and scale to length 1 if the similarity is `cosine`. *Shape:* as `pool`."""
+    vectors = pool(states, mask, pooling)
+    return F.normalize(vectors, dim=-1) if similarity == "cosine" else vectors
+
+
+def pack_where_possible(model: nn.Module) -> None:
+    """Have `token_states` pack a model's batches from now on, if it, its number format and its GPU can."""
+    if not isinstance(model, PreTrainedModel) or model.config.model_type not in KINDS:
+        return
+    head = model.config.hidden_size // model.config.num_attention_heads
+    if head % HEAD_STEP or head > WIDEST_HEAD or not _has_kernel(model):
+        return
+    AttentionInterface.register(PACKED, _attend)
+    AttentionMaskInterface.register(PACKED, _mask)
+    model.set_attn_implementation(PACKED)
+
+
+def _has_kernel(model: PreTrainedModel) -> bool:
+    cuda = model.device.type == "cuda" and model.dtype is torch.bfloat16
+    return cuda and torch.cuda.get_device_capability(model.device) >= AMPERE
+
+
+def token_states(model: Any, batch: Batch) -> tuple[Tensor, Tensor]:
+    """The states of a batch's tokens, arbitrary at padding, and its mask. *Shape:* (n, tokens, d), (n, tokens)."""
+    if getattr(model.config, "_attn_implementation", None) != PACKED:
+        arguments = batch.arguments(model)
+        return model(**arguments).last_hidden_state, arguments["attention_mask"]
+    real, place = batch.attention_mask.bool(), next(model.parameters()).device
+    lengths = real.sum(dim=1)
+    starts = F.pad(lengths.cumsum(0), (1, 0))
+    first = getattr(model.embeddings, "padding_idx", -1) + 1  # RoBERTa's kind begins to count behind its padding token
+    positions = real.cumsum(dim=1)[real] - 1 + first
+    fields = batch.input_ids[real], positions, batch.token_type_ids[real]
+    ids, positions, types = (send(field, place)[None] for field in fields)
+    arguments = {"token_type_ids": types} if getattr(model.config, "type_vocab_size", 0) > 1 else {}
+    ends, longest = send(starts.int(), place), int(lengths.max())
+    row = model(input_ids=ids, position_ids=positions, ends=ends, longest=longest, **arguments).last_hidden_state[0]
+    where = starts[:-1, None] + torch.arange(real.shape[1])
+    return row[send(where.clamp(max=len(positions[0]) - 1), place)], send(batch.attention_mask, place)
+
+
+def _attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    ends: Tensor | None = None,
+    longest: int = 0,
+    **options: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Attention within the texts of a packed row; of a padded batch, which has no `ends`, SDPA's.
+
+    *Shape:* query, key, value (1, heads, tokens, d / heads), ends (texts + 1,) -> (1, tokens, heads, d / heads).
+    """
+    if ends is None:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+    from torch.nn.attention.varlen import varlen_attn  # only here: it needs CUDA
+
+    q, k, v = (each[0].transpose(0, 1).contiguous() for each in (query, key, value))
+    found: Any = varlen_attn(q, k, v, ends, ends, longest, longest, scale=options.get("scaling"))
+    return found[None], None
+
+
+def _mask(*, attention_mask: Tensor | None = None, **options: Any) -> Tensor | None:
+    """SDPA's, of a padded batch; a packed row has none."""
+    return None if attention_mask is None else sdpa_mask(attention_mask=attention_mask, **options)

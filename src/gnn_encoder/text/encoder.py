@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -18,9 +18,8 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import fingerprint, read_json, write_json
 from gnn_encoder.base.matrix import Matrix
 from gnn_encoder.pipeline.params import Encoder
-from gnn_encoder.text.batches import Batch, embedding, pack_where_possible, token_states
-from gnn_encoder.text.device import autocast, device, working_dtype
-from gnn_encoder.text.inputs import Inputs, encode_rows
+from gnn_encoder.text.batches import Batch, Inputs, encode_rows, single_batch
+from gnn_encoder.text.device import autocast, device, embedding, pack_where_possible, token_states, working_dtype
 from gnn_encoder.text.pretrained import Source, explained, load_model, load_tokenizer, positions, read_stated
 from gnn_encoder.text.tokens import Template, TextTokens, holds_passages
 
@@ -70,13 +69,6 @@ class DualEncoderSettings:
         return {name: value for name, value in asdict(self).items() if value != ""}
 
 
-class EmbeddedQueries(NamedTuple):
-    """Queries that were given as texts, and of which the end was not read. *Shape:* vectors (n, d), is_cut (n,)."""
-
-    vectors: Matrix
-    is_cut: NDArray[np.bool_]
-
-
 class DualEncoder(TextModel):
     """One transformer for queries and passages, or one for each.
 
@@ -87,7 +79,6 @@ class DualEncoder(TextModel):
 
     def __init__(
         self,
-        *,
         query: nn.Module,
         passage: nn.Module,
         tokenizer: PreTrainedTokenizerBase,
@@ -111,13 +102,8 @@ class DualEncoder(TextModel):
         allow_length(model, tokenizer, "dual_cross.max_length", pair_length or 0)
         taken = params.model_dump(include={*DualEncoderSettings.__annotations__})
         settings = DualEncoderSettings(**taken, pair_length=pair_length)
-        return cls(
-            query=model,
-            passage=model if params.shared else load_model(source, dropout=params.dropout),
-            tokenizer=tokenizer,
-            settings=settings,
-            precision=params.precision,
-        ).to(device())
+        passage = model if params.shared else load_model(source, dropout=params.dropout)
+        return cls(model, passage, tokenizer, settings, params.precision).to(device())
 
     @classmethod
     def untouched(cls, params: Encoder) -> Self:
@@ -129,29 +115,19 @@ class DualEncoder(TextModel):
         stated = read_stated(Source.of(params))
         encoder = cls.from_pretrained(params.model_copy(update=stated.use | {"shared": True}))
         most = stated.readable(cast(PreTrainedModel, encoder.query))
-        query, passage = most or params.query_length, most or params.passage_length
-        encoder.settings = replace(
-            encoder.settings,
-            query_length=query,
-            passage_length=min(passage, max(UNTOUCHED_LENGTH, params.passage_length)),
-        )
+        passage = min(most or params.passage_length, max(UNTOUCHED_LENGTH, params.passage_length))
+        encoder.settings = replace(encoder.settings, query_length=most or params.query_length, passage_length=passage)
         return encoder
 
     @classmethod
     def load(cls, folder: Path, *, precision: str = "auto", dropout: float = 0.0) -> Self:
         """Read a folder written by `save`."""
-        path = folder / SETTINGS
-        if not path.is_file():
+        if not (folder / SETTINGS).is_file():
             raise UserError(f"{folder}: is not a dual-encoder: it has no {SETTINGS}; run the stage that trains it")
-        settings = read_json(path, DualEncoderSettings)
+        settings = read_json(folder / SETTINGS, DualEncoderSettings)
         query = load_model(Source(str(folder)), dropout=dropout)
-        return cls(
-            query=query,
-            passage=query if settings.shared else load_model(Source(str(folder / "passage")), dropout=dropout),
-            tokenizer=load_tokenizer(Source(str(folder))),
-            settings=settings,
-            precision=precision,
-        ).to(device())
+        passage = query if settings.shared else load_model(Source(str(folder / "passage")), dropout=dropout)
+        return cls(query, passage, load_tokenizer(Source(str(folder))), settings, precision).to(device())
 
     def save(self, folder: Path) -> None:
         """Write a folder that `AutoModel` opens as the query encoder (passage encoder in `passage/` if separate)."""
@@ -210,16 +186,16 @@ class DualEncoder(TextModel):
             self.settings = replace(self.settings, shared=False)
         self.passage.requires_grad_(False)
 
-    def read_queries(self, texts: Sequence[str]) -> EmbeddedQueries:
-        """Embed queries that are given as texts, and tell which have more tokens than are read."""
+    def read_queries(self, texts: Sequence[str]) -> tuple[Matrix, NDArray[np.bool_]]:
+        """Embed queries that are given as texts, and tell which are longer than is read. *Shape:* (n, d), (n,)."""
         tokens = TextTokens.of([self.settings.query_prefix + text for text in texts], self.tokenizer)
         inputs, rows = Inputs.singles(tokens, self.template, self.settings.query_length), np.arange(len(texts))
         vectors = encode_rows(inputs, rows, self.encode_queries, AT_ONCE, self.dimension)
-        return EmbeddedQueries(vectors, inputs.is_cut(rows))
+        return vectors, inputs.is_cut(rows)
 
     def embed_queries(self, texts: Sequence[str]) -> Matrix:
         """The vectors of `read_queries`. *Shape:* (n, d)."""
-        return self.read_queries(texts).vectors
+        return self.read_queries(texts)[0]
 
 
 @torch.no_grad()
@@ -238,7 +214,8 @@ def check_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
     vectors = []
     with explained(name):  # it reads a text for the first time
         for texts in (["a"], ["a", "a " * 8]):
-            found, mask = token_states(model.base_model, Batch.of(tokenizer, texts, length=10))
+            tokens, rows = TextTokens.of(texts, tokenizer), np.arange(len(texts))
+            found, mask = token_states(model.base_model, single_batch(tokens, rows, Template(tokenizer), 10))
             vectors.append(embedding(found, mask, pooling="mean", similarity="cosine")[0])
     off = float((vectors[0] - vectors[1]).norm())
     if not off <= ROUNDING:  # also where it is NaN

@@ -31,7 +31,6 @@ from transformers.utils.hub import cached_file
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.pipeline.params import Encoder
-from gnn_encoder.text.device import attention_implementation
 
 transformers_logging.disable_progress_bar()
 logging.getLogger("transformers").setLevel(logging.ERROR)
@@ -116,8 +115,8 @@ def load_model(
 
     Args:
         kind: the `AutoModel...` class; None: what encodes texts, which is the encoder alone of T5 and its like.
-        seed: decides the weights that the folder does not hold, of a new head or of a pooler that nothing reads.
-        options: fields of the model's configuration to set.
+        seed: of the weights that the folder does not hold, of a new head or of a pooler that nothing reads.
+        options: fields of the model's configuration.
     """
     with explained(source.model):
         folder, origin = resolve(source.model), source.origin
@@ -172,6 +171,14 @@ def _check_complete(name: str, model: PreTrainedModel, missing: set[str], *, new
         )
 
 
+def attention_implementation() -> str | None:
+    """Plain attention on a CPU, where SDPA's backward pass took 45% of a training step; on a GPU transformers' choice.
+
+    That is SDPA for the models that have it; to ask for it is an error with those that have not.
+    """
+    return None if torch.cuda.is_available() else "eager"
+
+
 @contextmanager
 def explained(model: str) -> Iterator[None]:
     """A block in which an error of transformers or safetensors becomes a UserError of one line."""
@@ -224,27 +231,19 @@ class Files(BaseModel):
     include_prompt: bool | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Stated:
-    """What a model's files state; None where they do not. `length`: most tokens of a text, special ones included."""
+    """What a model's files state: values of some parameters, and the most tokens of a text, special ones included."""
 
-    pooling: str | None
-    similarity: str | None
-    query_prefix: str | None
-    passage_prefix: str | None
+    use: dict[str, str]
     length: int | None
-
-    @property
-    def use(self) -> dict[str, str]:
-        """The parameters of which they state a value, with it."""
-        return {name: value for name in UNSAID if (value := getattr(self, name)) is not None}
 
     def complete(self, params: Encoder) -> Encoder:
         """The section with a value for everything that it leaves open."""
         given = {name: value for name in UNSAID if (value := getattr(params, name)) is not None}
-        chosen: dict[str, Any] = UNSAID | self.use | given
-        chosen["temperature"] = params.temperature or TEMPERATURES[chosen["similarity"]]
-        return params.model_copy(update=chosen)
+        chosen = UNSAID | self.use | given
+        temperature = params.temperature or TEMPERATURES[chosen["similarity"]]
+        return params.model_copy(update=chosen | {"temperature": temperature})
 
     def description(self, params: Encoder) -> str:
         """How the model is used, and what its files say where params.yaml says something else."""
@@ -275,37 +274,34 @@ def read_stated(source: Source) -> Stated:
     if kinds and config.truncate_dim is not None:
         raise _refused(source, f"config_sentence_transformers.json has truncate_dim {config.truncate_dim}")
     length = texts.max_seq_length or tokenizer.model_max_length or NO_LIMIT
-    return Stated(
-        pooling=_pooling(source, modules[1].path) if "Pooling" in kinds else None,
-        similarity=similarity,
-        query_prefix=_prompt(config, FOR_QUERIES, FOR_PASSAGES),
-        passage_prefix=_prompt(config, FOR_PASSAGES, FOR_QUERIES),
-        length=int(length) if length < NO_LIMIT else None,
-    )
+    use = {
+        "pooling": _pooling(source, modules[1].path) if "Pooling" in kinds else None,
+        "similarity": similarity,
+        "query_prefix": _prompt(config, FOR_QUERIES, FOR_PASSAGES),
+        "passage_prefix": _prompt(config, FOR_PASSAGES, FOR_QUERIES),
+    }
+    stated = {name: value for name, value in use.items() if value is not None}
+    return Stated(stated, int(length) if length < NO_LIMIT else None)
 
 
 def _read_file(source: Source, name: str, kind: type[T]) -> T | None:
     """A JSON file of a model; None if there is none."""
-    missing_is_none: dict[str, Any] = {
-        f"_raise_exceptions_for_{what}": False for what in ("missing_entries", "connection_errors")
-    }
+    absent: Any = {f"_raise_exceptions_for_{what}": False for what in ("missing_entries", "connection_errors")}
     with explained(source.model):
-        path = cached_file(resolve(source.model), name, revision=source.revision, **missing_is_none)
+        path = cached_file(resolve(source.model), name, revision=source.revision, **absent)
     with explained(str(path)):
         return None if path is None else TypeAdapter(kind).validate_json(Path(path).read_bytes(), strict=True)
 
 
 def _pooling(source: Source, folder: str) -> str:
     """The pooling of a Pooling module; newer files name it, older ones have a switch for each kind."""
-    name = f"{folder}/config.json"
+    name, names = f"{folder}/config.json", {switch: kind for kind, switch in POOLING.items()}
     config = _read_file(source, name, Files) or Files()
     on = [key for key, value in (config.model_extra or {}).items() if key.startswith("pooling_mode_") and value]
-    names = {switch: kind for kind, switch in POOLING.items()}
     kinds = config.pooling_mode or [names.get(switch, switch) for switch in on] or ["mean"]
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if len(kinds) != 1 or kinds[0] not in POOLING:
-        can = f"where one of {', '.join(POOLING)} can be had"
-        raise _refused(source, f"{name} pools by {' and '.join(kinds)}, {can}")
+        raise _refused(source, f"{name} pools by {' and '.join(kinds)}, where one of {', '.join(POOLING)} can be had")
     if config.include_prompt is False:
         raise _refused(source, f"{name} leaves prompts out of what is pooled (include_prompt)")
     return kinds[0]

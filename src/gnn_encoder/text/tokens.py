@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedTokenizerBase
 
@@ -20,7 +19,6 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import cached, fingerprint
 from gnn_encoder.base.matrix import Rows, release, spans, write_header
 from gnn_encoder.base.tables import PASSAGES, QUERIES, count_rows, iterate_texts, with_title
-from gnn_encoder.text.batches import Batch, padded
 from gnn_encoder.text.pretrained import uncut
 
 KEPT = 8  # tokens of one table that are kept: encoders differ in what they read of a text
@@ -89,79 +87,13 @@ class TextTokens:
         release(self.ids, self.offsets)
 
 
-def pair_lengths(
-    first: NDArray[np.int64], second: NDArray[np.int64], budget: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Token counts of both texts of each pair, cut to `budget` tokens together.
-
-    The longer text is cut first, as by `longest_first` of the tokenizers library. If the budget is odd, its last token
-    goes to the longer text, or to the second of two equally long ones.
-
-    *Shape:* (n,), (n,) -> (n,), (n,).
-    """
-    shorter = np.minimum(np.minimum(first, second), budget // 2)
-    longer = np.minimum(np.maximum(first, second), budget - shorter)
-    return np.where(first > second, longer, shorter), np.where(first > second, shorter, longer)
-
-
-def text_batch(
-    first: TextTokens,
-    first_rows: Rows,
-    second: TextTokens,
-    second_rows: Rows,
-    template: Template,
-    length: int,
-    single_length: int | None = None,
-) -> Batch:
-    """Pairs of texts with their special tokens; where `first_rows` is -1 the second text alone.
-
-    A pair is cut to `length` tokens in all, the longer text first; a text alone to `single_length`, or the same.
-
-    *Shape:* rows (n,), (n,) -> (n, tokens).
-    """
-    is_pair, begin, single_length = first_rows >= 0, len(template.prefix), single_length or length
-    middle, suffix, alone = (len(ids) for ids in (template.middle, template.suffix, template.single_suffix))
-    first_rows = np.maximum(first_rows, 0)
-    whole = second.lengths(second_rows)
-    a, b = pair_lengths(first.lengths(first_rows), whole, length - begin - middle - suffix)
-    a, b = np.where(is_pair, a, 0), np.where(is_pair, b, np.minimum(whole, single_length - begin - alone))
-    at = begin + a + np.where(is_pair, middle, 0)
-    end = at + b + np.where(is_pair, suffix, alone)
-    kinds = ((is_pair, length), (~is_pair, single_length))
-    width = max(min(most, padded(int(end[kind].max()))) for kind, most in kinds if kind.any())
-    matrix = np.full((len(is_pair), width), template.pad, dtype=np.int64)
-    matrix[:, :begin] = template.prefix
-    first.fill(matrix, first_rows, a, np.full(len(a), begin))
-    second.fill(matrix, second_rows, b, at)
-    pairs, singles = np.flatnonzero(is_pair), np.flatnonzero(~is_pair)
-    for rows, place, ids in (
-        (pairs, begin + a, template.middle),
-        (pairs, at + b, template.suffix),
-        (singles, at + b, template.single_suffix),
-    ):
-        for i, token in enumerate(ids):
-            matrix[rows, place[rows] + i] = token
-    column = np.arange(width)
-    mask = column < end[:, None]
-    types = np.where(is_pair[:, None] & mask & (column >= at[:, None]), template.second_type, 0)
-    return Batch(torch.from_numpy(matrix), torch.from_numpy(mask.astype(np.int64)), torch.from_numpy(types))
-
-
-def single_batch(tokens: TextTokens, rows: Rows, template: Template, max_length: int) -> Batch:
-    """Texts alone with their special tokens, cut to `max_length` tokens in all. *Shape:* rows (n,) -> (n, tokens)."""
-    return text_batch(tokens, np.full(len(rows), -1), tokens, rows, template, max_length)
-
-
 def open_tokens(
     table: Path, tokenizer: PreTrainedTokenizerBase, folder: Path, max_tokens: int | None = None, *, prefix: str = ""
 ) -> TextTokens:
     """Tokens of a table of passages or queries, made on first use and shared by all models with this tokenizer.
 
-    Args:
-        table: passages.parquet or a queries table.
-        folder: where tokens are kept; of a table's, those used last stay.
-        max_tokens: longer texts are cut to this length; None: to what the tokenizer's model takes.
-        prefix: put before every text, and tokenised with it, since some tokenizers read a word otherwise after a space.
+    They are kept in `folder`, and cut to `max_tokens` (None: to what the tokenizer's model takes). `prefix` is put
+    before every text and tokenised with it, since some tokenizers read a word otherwise after a space.
     """
     max_tokens = max_tokens or tokenizer.model_max_length
     uncut(tokenizer)
@@ -205,8 +137,9 @@ def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, 
 
 def _texts(table: Path, tokenizer: PreTrainedTokenizerBase) -> Iterator[list[str]]:
     if not holds_passages(table):
-        yield from (rows["text"] for rows in iterate_texts(table, QUERIES, ["text"]))
-        return
-    separator = title_separator(tokenizer)
-    for rows in iterate_texts(table, PASSAGES, ["title", "text"]):
-        yield [with_title(t, x, separator) for t, x in zip(rows["title"], rows["text"], strict=True)]
+        return (rows["text"] for rows in iterate_texts(table, QUERIES, ["text"]))
+    join, batches = (
+        partial(with_title, separator=title_separator(tokenizer)),
+        iterate_texts(table, PASSAGES, ["title", "text"]),
+    )
+    return (list(map(join, rows["title"], rows["text"])) for rows in batches)

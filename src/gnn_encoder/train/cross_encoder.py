@@ -18,12 +18,12 @@ from gnn_encoder.base.matrix import Rows
 from gnn_encoder.base.tables import DEV_CANDIDATES, count_rows, iterate_candidates, read_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Encoder, Params, TrainCrossEncoder
-from gnn_encoder.text.batches import encode_by_length
+from gnn_encoder.text.batches import encode_by_length, text_batch
 from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import allow_length
 from gnn_encoder.text.pretrained import Source
-from gnn_encoder.text.tokens import TextTokens, text_batch
+from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import reranking_score
 from gnn_encoder.train.dual_encoder import BatchSampler, chunks, local_part, logged_counts
 from gnn_encoder.train.examples import Examples, Ragged, TrainingBatch, stream

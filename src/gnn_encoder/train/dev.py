@@ -18,12 +18,11 @@ from torch import Tensor
 from gnn_encoder.base.distributed import rank, world_size
 from gnn_encoder.base.matrix import Matrix, Rows
 from gnn_encoder.search.exact import BEST, Pool
-from gnn_encoder.text.batches import Batch
+from gnn_encoder.text.batches import WINDOW, Batch, Inputs, encode_rows
 from gnn_encoder.text.corpus import embed_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.inputs import WINDOW, Inputs, encode_rows
 from gnn_encoder.text.tokens import TextTokens
 
 WHOLE = 2_000  # a corpus of at most so many passages is ranked whole

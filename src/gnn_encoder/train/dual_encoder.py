@@ -18,10 +18,10 @@ from gnn_encoder.base.matrix import Rows
 from gnn_encoder.base.tables import DEV_CANDIDATES, count_rows, read_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Contrastive, Params
-from gnn_encoder.text.batches import Batch, encode_by_length, padded
+from gnn_encoder.text.batches import Batch, encode_by_length, padded, single_batch, text_batch
 from gnn_encoder.text.corpus import open_queries, passage_inputs
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.tokens import TextTokens, single_batch, text_batch
+from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import DevSample, Views, pooled_sample, retrieval_score
 from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch, steps_of, stream
 from gnn_encoder.train.grad_cache import Representations

@@ -32,9 +32,9 @@ from gnn_encoder.data.answers import with_answered
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.search.exact import exact_top_k
+from gnn_encoder.text.batches import Inputs
 from gnn_encoder.text.corpus import embed_table, open_passages, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder, score_pairs
-from gnn_encoder.text.inputs import Inputs
 from gnn_encoder.train.candidates import retrieved_pairs, sample_queries, spread
 
 log = logging.getLogger(__name__)
