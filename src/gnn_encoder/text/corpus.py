@@ -5,6 +5,7 @@ It is written in windows, resumable, shared by all devices.
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,13 +83,8 @@ def encode_corpus(
     if encoded is not None:
         transform_corpus(encoded, folder, dtype=dtype, origin=origin, transform=transform)
         return
-
-    def encode(numbers: Numbers) -> Iterator[tuple[int, Matrix]]:
-        for number, vectors in encode_windows(inputs, encoder.encode_passages, batch_tokens, WINDOW, numbers):
-            yield number, vectors if transform is None else transform(number * WINDOW, vectors)
-
-    manifest = _manifest((len(inputs), encoder.dimension), dtype, origin, views)
-    write_windows(folder, manifest, WINDOW, encode, unit="passages" if views == 1 else "views")
+    work = partial(encode_windows, inputs, encoder.encode_passages, batch_tokens, WINDOW)
+    _write(folder, work, transform, (len(inputs), encoder.dimension), dtype, origin, views)
 
 
 def transform_corpus(
@@ -100,43 +96,37 @@ def transform_corpus(
     """
     matrix, (rows, columns) = open_matrix(source), read_manifest(source).shape
 
-    def make(numbers: Numbers) -> Iterator[tuple[int, Matrix]]:
-        for number in numbers:
-            block = read_block(matrix, number * WINDOW * of, WINDOW * of)
-            yield number, block if transform is None else transform(number * WINDOW, block)
+    def work(numbers: Numbers) -> Iterator[tuple[int, Matrix]]:
+        return ((number, read_block(matrix, number * WINDOW * of, WINDOW * of)) for number in numbers)
 
-    write_windows(folder, _manifest((rows // of, columns), dtype, origin), WINDOW, make, unit="passages")
+    _write(folder, work, transform, (rows // of, columns), dtype, origin)
 
 
-def write_windows(
+def _write(
     folder: Path,
-    manifest: ArrayManifest,
-    window: int,
     work: Callable[[Numbers], Iterator[tuple[int, Matrix]]],
-    *,
-    unit: str,
+    transform: Transform | None,
+    shape: tuple[int, int],
+    dtype: str,
+    origin: Origin,
+    views: int = 1,
 ) -> None:
-    """Write a matrix, `window` rows at a time, shared by all devices; windows that an interrupted run wrote are kept.
-
-    `work` yields (window, its rows) for each of the window numbers that it gets. *Shape:* rows (any, d).
-    """
+    """Write a matrix of the windows that `work` yields by number; those that an interrupted run wrote are kept."""
+    made, unit = asdict(origin), "passages" if views == 1 else "views"
+    mark = fingerprint(dtype=dtype, **made)
+    manifest = ArrayManifest(shape=shape, dtype=dtype, views=views, fingerprint=mark, **made)
     if is_finished(folder, manifest):
         return
-    rows = manifest.shape[0]
-    writer = ArrayWriter(folder, manifest.shape, manifest.dtype)
-    waiting = [number for number in range(-(-rows // window)) if number * window not in writer.done]
+    writer = ArrayWriter(folder, shape, dtype)
+    waiting = [number for number in range(-(-shape[0] // WINDOW)) if number * WINDOW not in writer.done]
     distributed.barrier()  # the first rank has made the file
     with writer:
-        for number, vectors in in_turn(work, waiting, rows, window, label=f"encode {unit}", unit=unit):
-            writer.write(number * window, vectors)
+        for number, block in in_turn(work, waiting, shape[0], WINDOW, label=f"encode {unit}", unit=unit):
+            first = number * WINDOW
+            writer.write(first, block if transform is None else transform(first, block))
     if distributed.is_first():
         writer.finish(manifest)
     distributed.barrier()
-
-
-def _manifest(shape: tuple[int, int], dtype: str, origin: Origin, views: int = 1) -> ArrayManifest:
-    made = asdict(origin)
-    return ArrayManifest(shape=shape, dtype=dtype, views=views, fingerprint=fingerprint(dtype=dtype, **made), **made)
 
 
 def embed_queries(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows | None = None) -> Matrix:
