@@ -5,9 +5,8 @@ from pathlib import Path
 
 from gnn_encoder.base.errors import report_errors
 from gnn_encoder.base.files import read_json
-from gnn_encoder.evaluate.claim import Claim
 from gnn_encoder.evaluate.measures import Means
-from gnn_encoder.evaluate.tables import Table, difference, markdown, points
+from gnn_encoder.evaluate.tables import Claim, Table, difference, markdown, points
 from gnn_encoder.pipeline.project import MAIN, METRICS, UNTOUCHED
 
 ROWS = (

@@ -9,14 +9,13 @@ import polars as pl
 from gnn_encoder.base.files import write_json
 from gnn_encoder.base.matrix import Rows, gather, open_matrix
 from gnn_encoder.base.tables import read_column
-from gnn_encoder.evaluate.claim import claim_of_main, log_claim
-from gnn_encoder.evaluate.figures import write_figures
 from gnn_encoder.evaluate.informed import attention_shares, attention_table, compare_at_rank_one, describe_cases
 from gnn_encoder.evaluate.judge import measure_system, read_values
-from gnn_encoder.evaluate.measures import means_by_system, parse
+from gnn_encoder.evaluate.measures import by_split, means_by_system, parse
+from gnn_encoder.evaluate.report import write_figures
 from gnn_encoder.evaluate.significance import compare_with
-from gnn_encoder.evaluate.slices import query_properties, slice_splits, slices_table
-from gnn_encoder.evaluate.tables import log_tables, results_table
+from gnn_encoder.evaluate.slices import query_properties, slice_systems, slices_table
+from gnn_encoder.evaluate.tables import claim_of_main, log_claim, log_tables, results_table
 from gnn_encoder.gnn.corpus import graph_encoder, open_informer
 from gnn_encoder.gnn.graph import open_labels, queries_of
 from gnn_encoder.pipeline import project
@@ -30,22 +29,21 @@ PASSAGES = 2_000  # whose attention is averaged, spread evenly over those that a
 
 def main(stage: Stage) -> None:
     """Measure, compare, write metrics and plots, print the tables."""
-    section, systems = stage.params.evaluate, registry().shown_with(stage.key)
+    section, branch, shown = stage.params.evaluate, registry().branches[stage.key], registry().shown_with(stage.key)
     names, (tested,) = list(parse(section.measures)), parse([section.significance], "evaluate.significance")
-    baseline, own = registry().branches[stage.key].baseline, dict[str, pl.DataFrame]()
-    folder = stage.unfinished(project.evaluation(stage.key))
-    for system in registry().branches[stage.key].systems:
-        own[system] = measure_system(system, list(dict.fromkeys([*names, tested])), section)
+    own = {system: measure_system(system, list(dict.fromkeys([*names, tested])), section) for system in branch.systems}
+    for system, measured in own.items():
         target = stage.unfinished(project.measured(system).parent) / system
         target.mkdir(parents=True, exist_ok=True)
-        own[system].write_parquet(target / project.VALUES)
-    values = pl.concat([own[name] if name in own else read_values([name]) for name in systems])
-    folder.mkdir(parents=True, exist_ok=True)
+        measured.write_parquet(target / project.VALUES)
+    values = pl.concat([own[name] if name in own else read_values([name]) for name in shown])
+    folder = stage.unfinished(project.evaluation(stage.key))
     values.write_parquet(folder / project.VALUES)
     means = means_by_system(values, names)
-    compared = compare_with(values, tested, {s: baseline for s in systems if s != baseline})
+    compared = compare_with(values, tested, {name: branch.baseline for name in shown if name != branch.baseline})
     log_tables(results_table(stage.key, split, of, compared[split], tested) for split, of in means.items())
-    sliced = slice_splits(values, query_properties(stage.params), tested, baseline)
+    properties, by_query = query_properties(stage.params), by_split(values.filter(measure=tested))
+    sliced = {one: slice_systems(of, properties[one], tested, branch.baseline) for one, of in by_query.items()}
     write_figures(stage.plots, values, means, tested)
     found: dict[str, object] = {**means, "significance": compared, "slices": sliced}
     if stage.key == MAIN:
@@ -53,7 +51,7 @@ def main(stage: Stage) -> None:
         told = informed(stage.params)
         log_tables([attention_table(told["attention"])])
         write_json(folder / "informed.json", told)
-        found["claim"] = claim = claim_of_main(values, section)
+        found["claim"] = claim = claim_of_main(values, tested)
         log_claim(claim)
     for name, value in found.items():
         write_json(stage.metrics / f"{name}.json", value)

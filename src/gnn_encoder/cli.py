@@ -199,15 +199,14 @@ def results(
 
     The figures are those of metrics/. With `all` they are of every branch that has been evaluated.
     """
-    from gnn_encoder.evaluate.claim import advice, claim_sentence, read_claim
+    from gnn_encoder.evaluate import tables
     from gnn_encoder.evaluate.measures import parse
-    from gnn_encoder.evaluate.tables import HOW_TO_READ, branch_tables, is_of_prepared, titled
     from gnn_encoder.pipeline.params import load_params
 
     params, first = load_params(), MAIN if branch == ALL else branch
     (tested,) = parse([params.evaluate.significance])
     branches = registry().branches if branch == ALL else [branch]
-    if not (found := [table for one in branches for table in branch_tables(one, tested)]):
+    if not (found := [table for one in branches for table in tables.branch_tables(one, tested)]):
         folder = project.METRICS / first
         hidden = f"{folder}: came with this clone, in which other systems were measured since; measure this branch anew"
         raise UserError(f"{hidden} (`dvc repro`, or -P)") if folder.is_dir() else not_built(folder)
@@ -216,20 +215,20 @@ def results(
         committed = "these are the committed figures, whatever data params.yaml names"
         former = "docs/results.md says which are of a former default: do not compare branches"
         _warn(f"nothing has run in this clone: {committed}; {former}")
-    elif not project.is_prepared(params) or not is_of_prepared(baseline):
+    elif not project.is_prepared(params) or not tables.is_of_prepared(baseline):
         _warn(f"these figures are of other data than {params.data.source}, which params.yaml now names: it has not run")
     for table in found:
-        typer.echo(titled(table) + "\n")
-    typer.echo(f"{HOW_TO_READ}\n")
-    if first == MAIN and (claim := read_claim()):
-        typer.echo("\n\n".join(filter(None, [claim_sentence(claim), advice(claim)])))
+        typer.echo(tables.titled(table) + "\n")
+    typer.echo(f"{tables.HOW_TO_READ}\n")
+    if first == MAIN and (claim := tables.read_claim()):
+        typer.echo("\n\n".join(filter(None, [tables.claim_sentence(claim), tables.advice(claim)])))
 
 
 @command()
 def report() -> None:
     """Write report/index.html, all results on one page."""
     from gnn_encoder.base.files import write_text
-    from gnn_encoder.evaluate.page import render
+    from gnn_encoder.evaluate.report import render
     from gnn_encoder.pipeline.params import load_params
 
     page = render(load_params())
@@ -254,24 +253,19 @@ def evaluate(
 
     As in trec_eval, passages are ranked by score in single precision, and those of equal scores by descending id.
     """
-    from gnn_encoder.evaluate import user_runs
-    from gnn_encoder.evaluate.tables import judged_table, markdown
+    from gnn_encoder.evaluate import judge, tables
 
     if answers is not None and qrels is None:
-        judge, usual = user_runs.by_answers(answers, project.PASSAGES), user_runs.BY_ANSWERS
+        how, usual = judge.by_answers(answers, project.PASSAGES), judge.BY_ANSWERS
     elif qrels is not None and answers is None:
-        judge, usual = user_runs.by_qrels(qrels), user_runs.BY_QRELS
+        how, usual = judge.by_qrels(qrels), judge.BY_QRELS
     else:
         raise UserError("give either QRELS, a file of judgements, or --answers, a queries table")
-    judged = user_runs.judge_runs([run, *([against] if against else [])], judge, measure or usual)
+    judged = judge.judge_runs([run, *([against] if against else [])], how, measure or usual)
     for name, missing in judged.missing.items():
         if missing:
             typer.echo(f"{name}: {missing} judged queries are not in it and count as 0", err=True)
-    if as_json:
-        typer.echo(judged.as_json())
-        return
-    means = {"value": judged.measures, "against": judged.against}
-    typer.echo(markdown(judged_table(means, judged.comparisons)))
+    typer.echo(judged.as_json() if as_json else tables.markdown(judged.as_table()))
 
 
 @command("inform --passages p.npy --queries q.npy --qrels q.tsv --dev-queries d.npy --dev-qrels d.tsv --out new.npy")

@@ -6,12 +6,12 @@ import polars as pl
 import pytest
 
 from gnn_encoder.base.files import write_json
-from gnn_encoder.evaluate.claim import advice, claim_of_main, claim_sentence, read_claim
+from gnn_encoder.evaluate.tables import advice, claim_of_main, claim_sentence, read_claim
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Params
 
 from .conftest import values_of
 
+MEASURE = "RR@10"
 VALUES = {
     "untouched": [1.0, 1.0, 1.0],
     "dual_encoder": [1.0, 0.5, 0.25],
@@ -26,8 +26,8 @@ def values(**others: list[float]) -> pl.DataFrame:
     return values_of(VALUES | others)
 
 
-def test_the_rival_is_the_best_on_dev_that_costs_the_same(tiny_params: Params) -> None:
-    found = claim_of_main(values(untouched=[0.0, 0.0, 0.0]), tiny_params.evaluate)
+def test_the_rival_is_the_best_on_dev_that_costs_the_same() -> None:
+    found = claim_of_main(values(untouched=[0.0, 0.0, 0.0]), MEASURE)
     assert (found.best, list(found.better)) == ("query_mean", ["logged_neighbours"]), "a second look-up is no rival"
     assert found.against["dev"].difference == pytest.approx(1 / 6)
     assert found.against["dev"].p == found.against["dev"].p_holm, "one comparison, not corrected"
@@ -37,12 +37,12 @@ def test_the_rival_is_the_best_on_dev_that_costs_the_same(tiny_params: Params) -
         "dev +16.7 [-55.0, +88.4], p = 0.42 (no significant difference). Weights and settings were chosen on dev."
     )
     assert advice(found).endswith("try `gnn-encoder search --hybrid`.")
-    none = claim_of_main(values(untouched=[0.0] * 3, logged_neighbours=[0.0] * 3), tiny_params.evaluate)
+    none = claim_of_main(values(untouched=[0.0] * 3, logged_neighbours=[0.0] * 3), MEASURE)
     assert advice(none) == ""
 
 
-def test_what_is_better_names_what_to_try(empty: Path, tiny_params: Params) -> None:
-    written = claim_of_main(values(bm25=[1.0] * 3, logged_neighbours=[0.0] * 3), tiny_params.evaluate)
+def test_what_is_better_names_what_to_try(empty: Path) -> None:
+    written = claim_of_main(values(bm25=[1.0] * 3, logged_neighbours=[0.0] * 3), MEASURE)
     write_json(project.METRICS / "gnn_encoder" / "claim.json", written)
     assert read_claim() == written
     assert written.best == "untouched" and list(written.better) == ["bm25", "untouched"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
-from gnn_encoder.evaluate.figures import measures_of, recall_of, write_figures
+from gnn_encoder.evaluate.report import measures_of, recall_of, write_figures
 
 from .conftest import values_of
 

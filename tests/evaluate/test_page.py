@@ -10,10 +10,11 @@ import polars as pl
 import pytest
 
 from gnn_encoder.base.files import write_json
-from gnn_encoder.evaluate import page as module
-from gnn_encoder.evaluate.claim import claim_of_main
+from gnn_encoder.evaluate import informed
+from gnn_encoder.evaluate.informed import won_and_lost_table
 from gnn_encoder.evaluate.judge import read_values
-from gnn_encoder.evaluate.page import render, won_and_lost_table
+from gnn_encoder.evaluate.report import render
+from gnn_encoder.evaluate.tables import claim_of_main
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.project import registry
@@ -101,7 +102,7 @@ def test_nothing_is_fetched_and_nothing_runs(one_branch: Path, params: Params) -
 def test_text_of_passages_and_queries_stays_text(one_branch: Path, params: Params) -> None:
     text = Structure(render(params)).text
     assert all(" ".join(TEXTS[row].split()) in text for row in (0, 1, 3))
-    assert "<script>alert('second')</script>" in text and "relevant: <i>title</i> </script>" in text
+    assert "<script>alert('second')</script>" in text and "<i>title</i> </script>" in text
 
 
 def test_nothing_has_run(empty: Path, params: Params) -> None:
@@ -129,7 +130,7 @@ def test_a_system_without_the_measure_is_left_out(one_branch: Path, params: Para
 
 def test_the_claim_and_what_was_chosen(one_branch: Path, params: Params) -> None:
     values = read_values(["retriever", "dual_encoder", "gnn_encoder"])
-    write_json(project.METRICS / "gnn_encoder" / "claim.json", claim_of_main(values, params.evaluate))
+    write_json(project.METRICS / "gnn_encoder" / "claim.json", claim_of_main(values, "RR@10"))
     half = {"setting": {"weight": -0.25}, "value": 0.5}
     choice = {"measure": "RR@10", "queries": 3, "chosen": half, "tried": [half]}
     write_json(project.RUNS / "query_mean" / "choice.json", choice)
@@ -151,12 +152,12 @@ def test_what_informs_passages(one_branch: Path, params: Params) -> None:
 
 def test_what_gains_stands_first_and_what_loses_last(one_branch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """M_de has the relevant p1 at rank 2, GNN-encoder at rank 1; the first query is the same for both."""
-    monkeypatch.setattr(module, "LONGEST", 20)
+    monkeypatch.setattr(informed, "LONGEST", 20)
     found = won_and_lost_table("gnn_encoder", "RR@10")
     assert found and found.columns == ["query", "first by M_de", "first by GNN-encoder", "RR@10"]
     link = "see …"
     assert found.rows == [
-        ["<script>alert('second')</script>", link, "relevant: <i>title</i> …", "0.50 → 1.00"],
+        ["<script>alert('second')</script>", link, "<i>title</i> …", "0.50 → 1.00"],
         ["third?", link, "{{ 7 * 7 }} {% raw …", "0.33 → 0.00"],
     ]
     assert found.note == "1 queries better, 1 worse, 1 the same"

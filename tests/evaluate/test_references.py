@@ -16,8 +16,8 @@ import pytrec_eval
 
 from gnn_encoder.base.runs import read_scored_run
 from gnn_encoder.evaluate import measures
+from gnn_encoder.evaluate.judge import read_qrels
 from gnn_encoder.evaluate.measures import mean, per_query
-from gnn_encoder.evaluate.user_runs import read_qrels
 
 NAMES = [
     *("RR@10", "RR", "R@5", "R@50", "R@1000", "R(rel=2)@1000", "R(rel=2)@50", "nDCG@10", "nDCG@100", "Success@5"),

@@ -1,6 +1,5 @@
 import warnings
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,20 +11,15 @@ from gnn_encoder.evaluate.significance import (
     Comparison,
     bootstrap_interval,
     compare,
-    compare_pairs,
+    compare_with,
     holm,
     interval,
-    resampled_means,
 )
 
 
 @pytest.fixture(autouse=True)
 def warnings_are_errors() -> None:
     warnings.simplefilter("error")
-
-
-def comparison(*, p: float, **values: Any) -> Comparison:
-    return Comparison(baseline="", p=p, p_holm=p, **values)
 
 
 def test_by_hand() -> None:
@@ -38,38 +32,32 @@ def test_by_hand() -> None:
     assert found.queries == 4
 
 
-def test_no_difference() -> None:
-    values = np.array([0.5, 1.0, 0.25])
-    assert compare(values, values) == comparison(difference=0.0, low=0.0, high=0.0, p=1.0, queries=3)
-
-
-def test_one_and_the_same_difference() -> None:
-    found = compare(np.array([1.0, 1.0]), np.array([0.5, 0.5]))
-    assert found == comparison(difference=0.5, low=0.5, high=0.5, p=0.0, queries=2)
-
-
-def test_a_single_query_proves_nothing() -> None:
-    found = compare(np.array([1.0]), np.array([0.5]))
-    assert found == comparison(difference=0.5, low=-1.0, high=1.0, p=1.0, queries=1)
+@pytest.mark.parametrize(
+    ("system", "baseline", "difference", "low", "high", "p"),
+    [
+        ([0.5, 1.0, 0.25], [0.5, 1.0, 0.25], 0.0, 0.0, 0.0, 1.0),
+        ([1.0, 1.0], [0.5, 0.5], 0.5, 0.5, 0.5, 0.0),  # one and the same difference
+        ([1.0], [0.5], 0.5, -1.0, 1.0, 1.0),  # a single query proves nothing
+    ],
+)
+def test_without_spread(
+    system: list[float], baseline: list[float], difference: float, low: float, high: float, p: float
+) -> None:
+    ends = {"low": low, "high": high, "p": p, "p_holm": p, "queries": len(system)}
+    found = compare(np.array(system), np.array(baseline))
+    assert found == Comparison(baseline="", difference=difference, **ends)
 
 
 def test_pairs_by_query_whatever_the_order() -> None:
-    values = pl.DataFrame(
-        [
-            ("dual_encoder", "q1", 0.2),
-            ("dual_encoder", "q2", 0.8),
-            ("dual_encoder", "q3", 0.5),
-            ("gnn_encoder", "q3", 0.6),
-            ("gnn_encoder", "q2", 0.9),
-            ("gnn_encoder", "q1", 0.5),
-            ("pair", "q2", 0.9),
-            ("pair", "q1", 0.9),
-            ("pair", "q3", 0.6),
-        ],
-        schema=["system", "qid", "value"],
-        orient="row",
-    )
-    found = compare_pairs(values, {"gnn_encoder": "dual_encoder", "pair": "gnn_encoder"})
+    of = {
+        "dual_encoder": {"q1": 0.2, "q2": 0.8, "q3": 0.5},
+        "gnn_encoder": {"q3": 0.6, "q2": 0.9, "q1": 0.5},
+        "pair": {"q2": 0.9, "q1": 0.9, "q3": 0.6},
+    }
+    rows = [(system, "dev", qid, "RR@10", value) for system, values in of.items() for qid, value in values.items()]
+    rows += [(system, "dev", "q1", "R@5", 0.0) for system in of]
+    values = pl.DataFrame(rows, schema=["system", "split", "qid", "measure", "value"], orient="row")
+    found = compare_with(values, "RR@10", {"gnn_encoder": "dual_encoder", "pair": "gnn_encoder"})["dev"]
     assert list(found) == ["gnn_encoder", "pair"]
     gnn = compare(np.array([0.5, 0.9, 0.6]), np.array([0.2, 0.8, 0.5]), "dual_encoder")
     pair = compare(np.array([0.9, 0.9, 0.6]), np.array([0.5, 0.9, 0.6]), "gnn_encoder")
@@ -94,22 +82,10 @@ def test_interval_of_a_mean() -> None:
     assert interval(np.array([0.3])) == (0.3, 0.3)
 
 
-@pytest.mark.parametrize("at_a_time", [2, 3, 100_000])
-def test_the_bootstrap_in_parts(at_a_time: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(significance, "RESAMPLES_AT_A_TIME", at_a_time)
-    values = np.random.default_rng(2).random((30, 2))
-    means = resampled_means(values, resamples=501, seed=3)
-    assert means.shape == (501, 2)
-    # A mean of resamples' means is the mean; their deviation is the standard error.
-    np.testing.assert_allclose(means.mean(axis=0), values.mean(axis=0), atol=0.01)
-    np.testing.assert_allclose(means.std(axis=0), values.std(axis=0) / np.sqrt(30), rtol=0.15)
-    assert means.min() >= values.min() and len(np.unique(means[:, 0])) > 400
-    drawn = 7 * resampled_means(np.eye(7), resamples=501, seed=3)  # how often each row was drawn
-    np.testing.assert_allclose(drawn, np.rint(drawn), atol=1e-12)
-    np.testing.assert_allclose(drawn.sum(axis=1), 7)
-
-
-def test_an_interval_by_the_bootstrap_is_near_that_of_the_t_distribution() -> None:
+def test_the_bootstrap_is_near_the_t_distribution(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(0).normal(0.1, 1, 400)
-    assert bootstrap_interval(values, seed=1) == pytest.approx(interval(values), abs=0.01)
+    found = bootstrap_interval(values, seed=1)
+    assert found == pytest.approx(interval(values), abs=0.01)
     assert bootstrap_interval(np.full(5, 0.25), seed=1) == pytest.approx((0.25, 0.25))
+    monkeypatch.setattr(significance, "RESAMPLES_AT_A_TIME", 7)
+    assert bootstrap_interval(values, seed=1) == pytest.approx(found, abs=1e-12), "in parts"

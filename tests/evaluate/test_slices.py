@@ -51,7 +51,7 @@ def values(**systems: list[float]) -> pl.DataFrame:
 
 
 def test_each_slice() -> None:
-    found = slice_systems(values(base=BASE, system=SYSTEM), LABELS, "base")
+    found = slice_systems(values(base=BASE, system=SYSTEM), (LABELS, ABOUT), "RR@10", "base").slices
     assert {name: {label: of.queries for label, of in labels.items()} for name, labels in found.items()} == {
         "value": {"a": 4, "b": 2, "c": 0},
         "words": {"2": 4, "10": 1},  # whole numbers in their order
@@ -79,7 +79,7 @@ def test_each_slice() -> None:
 
 
 def test_a_single_query_and_none() -> None:
-    found = slice_systems(values(base=BASE, system=SYSTEM), LABELS, "base")
+    found = slice_systems(values(base=BASE, system=SYSTEM), (LABELS, ABOUT), "RR@10", "base").slices
     single = found["words"]["10"].against["system"]
     assert (single.difference, single.low, single.high, single.p, single.queries) == (1.0, -1.0, 1.0, 1.0, 1)
     assert (found["value"]["c"].means, found["value"]["c"].against) == ({}, {})
@@ -138,13 +138,11 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_qrels(project.qrels("train"), [("t0", "p1", 1), ("t1", "p2", 2), ("t1", "p0", 0)])
 
 
-def label(split: str, relevant: Path | None, similarities: list[float]) -> tuple[list[tuple[str, ...]], About]:
+def label(split: str, similarities: list[float]) -> tuple[list[tuple[str, ...]], About]:
     table, about = properties_of(
-        project.queries(split),
-        relevant,
-        project.PASSAGES,
+        split,
+        np.array(similarities),
         labelled=np.array([1, 2]),
-        similarities=np.array(similarities),
         is_cut=lambda rows: np.array(WORDS)[rows] > 5,
         passage_length=5,
     )
@@ -157,7 +155,7 @@ def test_judged_by_qrels() -> None:
     write_queries("test", ["a", "b", "none", "c", "d"])
     rows = [("b", "p0", 1), ("a", "p3", 1), ("a", "p2", 1), ("c", "p0", 0), ("c", "p1", 2), ("d", "p0", 1)]
     write_qrels(project.qrels("test"), [*rows, ("none", "p0", 0)])
-    found, about = label("test", project.qrels("test"), [0.2, 0.9, 0.0, 0.3, 0.5])
+    found, about = label("test", [0.2, 0.9, 0.0, 0.3, 0.5])
     assert found == [
         ("a", "lower third", "yes", "yes"),  # p2 is labelled, p3 is long
         ("b", "upper third", "no", "no"),
@@ -173,12 +171,12 @@ def test_judged_by_answers() -> None:
         write_queries(split, ["a", "b", "c"], ["words"])
         write_qrels(project.qrels(split), [("a", "p0", 0)])
     write_qrels(project.POSITIVES, [("c", "p1", 1), ("a", "p0", 1)])
-    assert label("dev", project.POSITIVES, [0.3, 0.2, 0.1])[0] == [
+    assert label("dev", [0.3, 0.2, 0.1])[0] == [
         ("a", "upper third", "no", "no"),
         ("b", "middle third", None, None),
         ("c", "lower third", "yes", "yes"),
     ]
-    found, about = label("test", None, [0.3, 0.2, 0.1])
+    found, about = label("test", [0.3, 0.2, 0.1])
     assert found == [("a", "upper third"), ("b", "middle third"), ("c", "lower third")]
     assert about.left_out == ("labelled", "cut")
 
@@ -188,7 +186,7 @@ def test_nothing_is_judged() -> None:
     write_queries("test", ["a"])
     write_qrels(project.qrels("test"), [("a", "p0", 0)])
     with pytest.raises(UserError, match=r"qrels/test.parquet: no query has a passage with a grade above 0"):
-        label("test", project.qrels("test"), [0.5])
+        label("test", [0.5])
 
 
 def test_the_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_corpus: Path, tiny_params: Params) -> None:

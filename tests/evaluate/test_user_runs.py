@@ -15,7 +15,7 @@ from scipy import stats
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.runs import read_scored_run
 from gnn_encoder.base.tables import PASSAGES, QUERIES, write_table
-from gnn_encoder.evaluate.user_runs import read_qrels
+from gnn_encoder.evaluate.judge import read_qrels
 
 from ..project import call as cli
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.evaluate.figures import system_style
+from gnn_encoder.evaluate.report import system_style
 from gnn_encoder.pipeline.project import (
     HYBRID,
     LEXICAL,

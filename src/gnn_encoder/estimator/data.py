@@ -19,7 +19,7 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import publish
 from gnn_encoder.base.matrix import Matrix, Rows, array_blocks
 from gnn_encoder.base.tables import undamaged
-from gnn_encoder.evaluate.user_runs import read_qrels
+from gnn_encoder.evaluate.judge import read_qrels
 
 FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))  # torch and FAISS take no others
 UNIT = (0.99, 1.01)  # lengths; float16 rounds by less

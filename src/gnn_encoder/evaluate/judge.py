@@ -1,23 +1,46 @@
-"""Judges runs: a passage is relevant by qrels or, where queries have answers, if it holds one of them."""
+"""Judges runs: a passage is relevant by qrels or, where queries have answers, if it holds one of them.
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+The runs are the project's or, for `gnn-encoder evaluate`, those of any software.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
 
-from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.errors import UserError, check_file
 from gnn_encoder.base.judgements import relevant_pairs, with_rows
 from gnn_encoder.base.matrix import Rows
-from gnn_encoder.base.runs import as_run, read_run
-from gnn_encoder.base.tables import QRELS, count_rows, open_parquet, read_column, read_table
+from gnn_encoder.base.runs import as_run, read_run, read_scored_run
+from gnn_encoder.base.tables import (
+    PASSAGES,
+    QRELS,
+    QUERIES,
+    count_rows,
+    open_parquet,
+    open_table,
+    read_column,
+    read_table,
+)
 from gnn_encoder.data.answers import Kind, answered, judged_by_answers
-from gnn_encoder.evaluate.measures import answer_depth, mean, per_query
+from gnn_encoder.data.prepare import JUDGED, read_rows
+from gnn_encoder.data.reading import read_judged, refuse
+from gnn_encoder.evaluate.measures import answer_depth, mean, parse, per_query
+from gnn_encoder.evaluate.significance import Comparison, compare, corrected
+from gnn_encoder.evaluate.tables import Table, p_value
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Evaluate
+
+Judge = Callable[[pl.DataFrame, Sequence[str]], pl.DataFrame]  # run and names of measures -> VALUES
+MEASURES = "evaluate.measures"
+OPTION = "--measure"
+BY_QRELS = ("RR@10", "nDCG@10", "R@50", "R@1000")  # what is measured of a user's run where he names nothing
+BY_ANSWERS = ("RR@10", "Success@5", "Success@20", "Success@100")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,15 +75,16 @@ class Judgements:
         rows: Rows = relevant_pairs(self.queries, self.qrels, self.passages)["query"].unique().sort().to_numpy()
         return rows
 
-    def measure(self, run: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    def measure(self, run: pl.DataFrame, names: Sequence[str], parameter: str = MEASURES) -> pl.DataFrame:
         """Measure a run; the values have the form of `per_query`.
 
         Where answers judge, every query of the table counts, whether anything was found for it or not.
 
         Args:
             run: columns qid, pid, rank.
+            parameter: what named the measures, for an error.
         """
-        (values,) = self._measure([run], names, self._qids(), "evaluate.measures")
+        (values,) = self._measure([run], names, self._qids(), parameter)
         return values
 
     def means(self, rankings: Iterable[Rows], rows: Rows, name: str) -> list[float]:
@@ -82,7 +106,6 @@ class Judgements:
     def _measure(
         self, runs: list[pl.DataFrame], names: Sequence[str], qids: pl.Series, parameter: str
     ) -> list[pl.DataFrame]:
-        """Measure several runs on the queries `qids`."""
         asked = pl.col("qid").is_in(qids.implode())
         if not self.by_answers:
             qrels = read_table(self.qrels, QRELS).filter(asked)
@@ -90,18 +113,13 @@ class Judgements:
         depth = answer_depth(names, parameter)
         runs = [run.filter(asked & (pl.col("rank") <= (depth or pl.col("rank")))) for run in runs]
         found = pl.concat(run.select("qid", "pid") for run in runs).unique(maintain_order=True)
-        hits = self._answered(found)
-        return [per_query(run, hits, names, queries=qids) for run in runs]
-
-    def _answered(self, found: pl.DataFrame) -> pl.DataFrame:
-        """Those of some pairs whose passage holds an answer, as judgements. Columns qid, pid -> qid, pid, grade."""
         pairs = with_rows(found, self.queries, self.passages)
         if len(pairs) < len(found):
             qid, pid = found.join(pairs, on=["qid", "pid"], how="anti").row(0)
             rule = f"no passage {pid!r}, which the run has for query {qid!r}; take those it was made of"
             raise UserError(f"{self.passages}: {rule}")
-        hits = answered(pairs, self.queries, self.passages, self.answers)
-        return hits.select("qid", "pid", grade=1)
+        hits = answered(pairs, self.queries, self.passages, self.answers).select("qid", "pid", grade=1)
+        return [per_query(run, hits, names, queries=qids) for run in runs]
 
 
 def measure_system(system: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:
@@ -117,3 +135,99 @@ def read_values(systems: Iterable[str]) -> pl.DataFrame:
     """What was measured: columns system, split, qid, measure, value; in the order of `systems`."""
     files = (project.measured(system) / project.VALUES for system in systems)
     return pl.concat([pl.DataFrame(open_parquet(file).read()) for file in files])
+
+
+def read_qrels(path: Path) -> pl.DataFrame:
+    """Read judgements: lines of `QRELS_FORMS`, plain or gzip, or a table as stage prepare writes it.
+
+    Returns:
+        Columns qid, pid, grade; in the file's order.
+    """
+    if path.suffix == ".parquet":
+        check_file(path)
+        return read_table(path, QRELS)
+    table = read_rows(read_judged(path), JUDGED, f"judgements of {path.name}").drop("count")
+    again = table.select((~pl.struct("qid", "pid").is_first_distinct()).arg_true()).to_series()
+    if len(again):
+        fault = "query {0.qid!r} and passage {0.pid!r} were judged before; keep one line"
+        refuse(partial(read_judged, path), int(again[0]), fault)
+        raise UserError(f"{path}: {len(again)} pairs were judged before; keep one line of each")  # a pipe is read once
+    return table
+
+
+def by_qrels(path: Path) -> Judge:
+    """Judge by a file of qrels."""
+    qrels = read_qrels(path)
+    return lambda run, names: per_query(run, qrels, names)
+
+
+def by_answers(queries: Path, passages: Path) -> Judge:
+    """Judge by answers: those in a table of queries are looked for in a table of passages; `prepare` writes both."""
+    check_file(queries)
+    open_table(queries, QUERIES)
+    open_table(passages, PASSAGES)
+    judgements = Judgements(queries=queries, qrels=queries, passages=passages)
+    if not judgements.by_answers:
+        raise UserError(f"{queries}: no query has answers; judge the run by qrels")
+    return partial(judgements.measure, parameter=OPTION)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """What was measured of one run, or of two on the same queries.
+
+    Attributes:
+        queries: how many are judged.
+        missing: file of a run -> how many judged queries are not in the run.
+        measures: measure -> mean of the first run, in 0..1.
+        against: the same of the second run; empty if there is none.
+        comparisons: measure -> the first run minus the second one, with Holm's correction over the measures.
+    """
+
+    queries: int
+    missing: dict[str, int]
+    measures: dict[str, float]
+    against: dict[str, float]
+    comparisons: dict[str, Comparison]
+
+    def as_json(self) -> str:
+        """All of it as one JSON object; what is of a second run is left out if there is none."""
+        found: dict[str, Any] = {name: value for name, value in asdict(self).items() if value != {}}
+        return json.dumps(found, indent=2, ensure_ascii=False)
+
+    def as_table(self) -> Table:
+        """One row per measure, in 0..1, and the comparison with a second run."""
+        columns = ["measure", "run"]
+        rows = [[name, f"{value:.4f}"] for name, value in self.measures.items()]
+        if self.comparisons:
+            columns += ["against", "difference", "95% interval", "p", "p (Holm)"]
+        for row, found in zip(rows, self.comparisons.values(), strict=False):
+            ends, ps = f"{found.low:+.4f} to {found.high:+.4f}", map(p_value, (found.p, found.p_holm))
+            cells = [f"{self.against[row[0]]:.4f}", f"{found.difference:+.4f}", ends]
+            row += [*cells, *(p.removeprefix("p = ") for p in ps)]
+        return Table(title="", columns=columns, rows=rows)
+
+
+def judge_runs(paths: Sequence[Path], judge: Judge, names: Sequence[str]) -> Judged:
+    """Measure one run, or two on the same queries."""
+    names, tables, missing = list(parse(names, OPTION)), list[pl.DataFrame](), {}
+    for path in paths:
+        run = read_scored_run(path)
+        tables.append(judge(run, names))
+        asked = tables[-1]["qid"].unique()
+        missing[str(path)] = len(asked) - int(asked.is_in(run["qid"].unique().implode()).sum())
+        if missing[str(path)] == len(asked):
+            raise UserError(f"{path}: none of its queries is judged; take the judgements that belong to the run")
+    mine, *others = tables
+    compared = {}
+    for theirs in others:
+        pairs = mine.join(theirs, on=["qid", "measure"], suffix="_there", maintain_order="left")
+        for (name,), part in pairs.group_by("measure", maintain_order=True):
+            compared[str(name)] = compare(part["value"].to_numpy(), part["value_there"].to_numpy(), "against")
+    return Judged(
+        queries=mine["qid"].n_unique(),
+        missing=missing,
+        measures=mean(mine),
+        against=mean(others[0]) if others else {},
+        comparisons=corrected(compared),
+    )

@@ -82,21 +82,20 @@ def corrected(found: dict[Key, Comparison]) -> dict[Key, Comparison]:
     return {key: replace(comparison, p_holm=float(p)) for (key, comparison), p in zip(found.items(), ps, strict=True)}
 
 
-def compare_pairs(values: pl.DataFrame, baselines: dict[str, str]) -> dict[str, Comparison]:
-    """Each system against its baseline, with Holm's correction over all of them.
+def compare_with(values: pl.DataFrame, measure: str, baselines: dict[str, str]) -> dict[str, Comparisons]:
+    """Split -> each system against its baseline, with Holm's correction over all of the split.
 
     Args:
-        values: Columns system, qid, value, of one measure and split; every system has the same queries.
-        baselines: System -> the system that it is compared with; both are in `values`.
+        values: columns system, split, qid, measure, value; every system has the same queries.
+        baselines: system -> the system that it is compared with; both are in `values`.
     """
-    wide = values.pivot("system", index="qid", values="value", maintain_order=True)
-    pairs = baselines.items()
-    return corrected({name: compare(wide[name].to_numpy(), wide[other].to_numpy(), other) for name, other in pairs})
-
-
-def compare_with(values: pl.DataFrame, measure: str, baselines: dict[str, str]) -> dict[str, Comparisons]:
-    """Split -> `compare_pairs` of its rows. `values`: columns system, split, qid, measure, value."""
-    return {split: compare_pairs(rows, baselines) for split, rows in by_split(values.filter(measure=measure)).items()}
+    found = {}
+    for split, rows in by_split(values.filter(measure=measure)).items():
+        wide = rows.pivot("system", index="qid", values="value", maintain_order=True)
+        pairs = baselines.items()
+        one = {name: compare(wide[name].to_numpy(), wide[other].to_numpy(), other) for name, other in pairs}
+        found[split] = corrected(one)
+    return found
 
 
 def interval(values: Floats) -> tuple[float, float]:
@@ -111,21 +110,15 @@ def interval(values: Floats) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def bootstrap_interval(values: Floats, *, seed: int) -> tuple[float, float]:
-    """95% interval of a mean: what holds the middle of the means of resampled queries. *Shape:* (queries,)."""
-    low, high = np.quantile(resampled_means(values[:, None], seed=seed), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
+def bootstrap_interval(values: Floats, *, seed: int, resamples: int = 10_000) -> tuple[float, float]:
+    """95% interval of a mean: what holds the middle of the means of resampled queries. *Shape:* (queries,).
 
-
-def resampled_means(values: Floats, *, seed: int, resamples: int = 10_000) -> Floats:
-    """Column means of samples of the rows, each drawn with replacement and as large as `values`; columns share them.
-
-    *Shape:* (queries, columns) -> (resamples, columns).
+    A resample is drawn with replacement and as large as `values`.
     """
-    rows = len(values)
-    generator, means = np.random.default_rng(seed), []
+    rows, generator, means = len(values), np.random.default_rng(seed), []
     for first in range(0, resamples, RESAMPLES_AT_A_TIME):
         size = min(RESAMPLES_AT_A_TIME, resamples - first)
-        counts = generator.multinomial(rows, np.full(rows, 1 / rows), size=size)  # how often each row is drawn
+        counts = generator.multinomial(rows, np.full(rows, 1 / rows), size=size)  # how often each query is drawn
         means.append(counts @ values / rows)
-    return np.concatenate(means)
+    low, high = np.quantile(np.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)

@@ -7,8 +7,6 @@ cut         yes: at least one of its relevant passages is longer than what the e
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,9 +17,8 @@ from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import Rows, of_length_1
 from gnn_encoder.base.tables import count_rows, read_column
 from gnn_encoder.data.answers import judged_by_answers
-from gnn_encoder.evaluate.measures import by_split
 from gnn_encoder.evaluate.significance import Comparison, compare, corrected
-from gnn_encoder.evaluate.tables import BETTER, NOTHING, WORSE, Table, comparison, count, points
+from gnn_encoder.evaluate.tables import Table, comparison
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import REFERENCE, title_of
@@ -75,123 +72,99 @@ class Slice:
     against: dict[str, Comparison]
 
 
-Slices = dict[str, dict[str, Slice]]  # property -> its value -> slice
 Properties = tuple[pl.DataFrame, About]  # column qid and one for each property; what they mean
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sliced:
-    """The slices of a split, with what their properties mean."""
+    """The slices of a split, property -> its value -> slice, with what the properties mean."""
 
     measure: str
     baseline: str
     about: About
-    slices: Slices
+    slices: dict[str, dict[str, Slice]]
 
 
-def slice_splits(
-    values: pl.DataFrame, properties: dict[str, Properties], measure: str, baseline: str
-) -> dict[str, Sliced]:
-    """Split -> its slices.
-
-    Args:
-        values: columns system, split, qid, measure, value.
-    """
-    found = {}
-    for split, rows in by_split(values.filter(measure=measure)).items():
-        table, about = properties[split]
-        slices = slice_systems(rows, table, baseline)
-        found[split] = Sliced(measure=measure, baseline=baseline, about=about, slices=slices)
-    return found
-
-
-def slice_systems(values: pl.DataFrame, properties: pl.DataFrame, baseline: str) -> Slices:
+def slice_systems(values: pl.DataFrame, properties: Properties, measure: str, baseline: str) -> Sliced:
     """Mean of each system on each slice, and its difference from the baseline there.
 
     Args:
-        values: columns system, qid, value, of one measure and split; every system has the same queries.
-        properties: column qid, and one for each property; a query with null is in no slice of the property.
+        values: columns system, qid, value, of the measure and one split; every system has the same queries.
+        properties: a query with null is in no slice of the property.
     """
     wide = values.pivot("system", index="qid", values="value", maintain_order=True)
     systems = [name for name in wide.columns if name != "qid"]
+    table, about = properties
     parts = {
-        (name, label): wide.filter(pl.col("qid").is_in(properties.filter(pl.col(name) == label)["qid"].implode()))
-        for name in properties.columns
+        (name, label): wide.filter(pl.col("qid").is_in(table.filter(pl.col(name) == label)["qid"].implode()))
+        for name in table.columns
         if name != "qid"
-        for label in properties[name].drop_nulls().unique().sort()
+        for label in table[name].drop_nulls().unique().sort()
     }
-    compared = {system: _compared(parts, system, baseline) for system in systems if system != baseline}
-    found: Slices = {}
+    tests = {}
+    for system in [name for name in systems if name != baseline]:
+        pairs = {key: (of[system].to_numpy(), of[baseline].to_numpy()) for key, of in parts.items() if len(of)}
+        tests[system] = corrected({key: compare(*pair, baseline) for key, pair in pairs.items()})
+    found: dict[str, dict[str, Slice]] = {}
     for (name, label), of in parts.items():
         found.setdefault(name, {})[str(label)] = Slice(
             queries=len(of),
             means={system: float(of[system].to_numpy().mean()) for system in systems if len(of)},
-            against={system: tests[name, label] for system, tests in compared.items() if (name, label) in tests},
+            against={system: of_system[name, label] for system, of_system in tests.items() if len(of)},
         )
-    return found
+    return Sliced(measure=measure, baseline=baseline, about=about, slices=found)
 
 
 def query_properties(params: Params) -> dict[str, Properties]:
-    """Compare the judged queries of each split with the training queries, by M_de: split -> their properties.
-
-    Of queries that answers judge, the relevant passages are those of `untrained`, which knows the dev queries alone.
-    """
-    section, train, test = params.encoder, project.queries("train"), project.queries("test")
+    """Compare the judged queries of each split with the training queries, by M_de: split -> their properties."""
+    section, train = params.encoder, project.queries("train")
     encoder = load_encoder(project.encoder(REFERENCE), section)
-    relevant = {"dev": project.POSITIVES, "test": None if judged_by_answers(test) else project.qrels("test")}
-    asked = [embed_rows(encoder, project.queries(split), section) for split in project.JUDGED]
     logged = iterate_queries(encoder, open_queries(train, encoder), section.batch_tokens)
+    asked = [embed_rows(encoder, project.queries(split), section) for split in project.JUDGED]
     nearest = np.split(nearest_similarity(np.concatenate(asked), logged), np.cumsum([len(one) for one in asked])[:-1])
     labelled = relevant_pairs(*project.tables("train"))["passage"].unique().to_numpy()
-    read, found = passage_inputs(encoder, open_passages(encoder)), {}
-    for split, similarities in zip(project.JUDGED, nearest, strict=True):
-        found[split] = properties_of(
-            project.queries(split),
-            relevant[split],
-            project.PASSAGES,
-            labelled=labelled,
-            similarities=similarities,
-            is_cut=read.is_cut,
-            passage_length=read.single_length,
+    read = passage_inputs(encoder, open_passages(encoder))
+    return {
+        split: properties_of(
+            split, similarities, labelled=labelled, is_cut=read.is_cut, passage_length=read.single_length
         )
-    return found
+        for split, similarities in zip(project.JUDGED, nearest, strict=True)
+    }
 
 
 def properties_of(
-    queries: Path,
-    relevant: Path | None,
-    passages: Path,
+    split: str,
+    similarities: NDArray[np.float64],
     *,
     labelled: Rows,
-    similarities: NDArray[np.float64],
     is_cut: Callable[[Rows], NDArray[np.bool_]],
     passage_length: int,
 ) -> Properties:
     """The properties of a split's judged queries. A query without a relevant passage has null.
 
+    Where answers judge, the relevant passages are those of `untrained`, which knows the dev queries alone.
+
     Args:
-        relevant: a table of qrels. None: answers judge, and nobody knows which passages are relevant; then no column
-            depends on them.
-        labelled: rows of the passages that are labelled for a training query.
         similarities: to the nearest training query. *Shape:* (queries of the split,).
+        labelled: rows of the passages that are labelled for a training query.
         is_cut: which of some passages are longer than `passage_length`. *Shape:* rows (n,) -> (n,).
     """
-    pairs = relevant_pairs(queries, relevant, passages) if relevant else None
-    rows = np.arange(count_rows(queries))
-    if pairs is not None and not judged_by_answers(queries):
-        rows = pairs["query"].unique().sort().to_numpy()
+    queries, qrels, passages = project.tables(split)
+    by_answers, relevant = judged_by_answers(queries), project.POSITIVES if split == "dev" else qrels
+    left_out = (LABELLED, CUT) if by_answers and split != "dev" else ()
+    pairs = relevant_pairs(queries, relevant, passages)
+    rows = np.arange(count_rows(queries)) if by_answers else pairs["query"].unique().sort().to_numpy()
     if len(rows) == 0:
         raise UserError(f"{relevant}: no query has a passage with a grade above 0; there is nothing to measure")
     third, bounds = thirds(similarities[rows])
-    table = pl.DataFrame({"qid": pl.Series(read_column(queries, "qid"))[rows], SIMILARITY: third})
-    if pairs is None:
-        return table, About(thirds=bounds, passage_length=passage_length, left_out=(LABELLED, CUT))
-    found = pairs["passage"].to_numpy()
-    flags = pairs.with_columns(pl.Series(LABELLED, np.isin(found, labelled)), pl.Series(CUT, is_cut(found)))
-    flags = flags.group_by("query").agg(pl.col(LABELLED, CUT).any().replace_strict({True: "yes", False: "no"}))
-    table = table.with_columns(query=pl.Series(rows, dtype=pl.Int32))
-    table = table.join(flags, on="query", how="left", maintain_order="left").drop("query")
-    return table, About(thirds=bounds, passage_length=passage_length, left_out=())
+    qids = pl.Series(read_column(queries, "qid"))[rows]
+    table = pl.DataFrame({"query": pl.Series(rows, dtype=pl.Int32), "qid": qids, SIMILARITY: third})
+    if not left_out:
+        found = pairs["passage"].to_numpy()
+        flags = pairs.with_columns(pl.Series(LABELLED, np.isin(found, labelled)), pl.Series(CUT, is_cut(found)))
+        flags = flags.group_by("query").agg(pl.col(LABELLED, CUT).any().replace_strict({True: "yes", False: "no"}))
+        table = table.join(flags, on="query", how="left", maintain_order="left")
+    return table.drop("query"), About(thirds=bounds, passage_length=passage_length, left_out=left_out)
 
 
 def nearest_similarity(queries: NDArray[np.float32], blocks: Iterable[NDArray[np.float32]]) -> NDArray[np.float64]:
@@ -224,8 +197,7 @@ def thirds(similarities: NDArray[np.float64]) -> tuple[NDArray[np.str_], tuple[f
     """
     ordered, last = np.sort(similarities), len(similarities) - 1
     middle, upper = (float(ordered[min(last, -(-part * len(ordered) // 3))]) for part in (1, 2))
-    names: NDArray[Any] = np.array(THIRDS)
-    return names[(similarities >= middle).astype(int) + (similarities >= upper)], (middle, upper)
+    return np.array(THIRDS)[(similarities >= middle).astype(int) + (similarities >= upper)], (middle, upper)
 
 
 def slices_table(branch: str, found: Sliced, split: str) -> Table:
@@ -235,6 +207,7 @@ def slices_table(branch: str, found: Sliced, split: str) -> Table:
     """
     every = dict.fromkeys(system for labels in found.slices.values() for of in labels.values() for system in of.means)
     others = [branch] if branch in every else [system for system in every if system != found.baseline]
+    shown = [found.baseline, *others]
     note = (
         f"Differences are from {title_of(found.baseline)}; p is after Holm's correction for all slices of a system. "
         "Similarity to the nearest training query is by M_de. "
@@ -243,31 +216,11 @@ def slices_table(branch: str, found: Sliced, split: str) -> Table:
     if found.about.left_out:
         note += " Answers judge these queries: their relevant passages, labelled or cut, are not known."
     middle, upper = found.about.thirds
-    bounds = (f" (below {middle:.3f})", f" ({middle:.3f} to {upper:.3f})", f" (from {upper:.3f})")
-    ends = dict(zip(THIRDS, bounds, strict=True))
-    shown = [found.baseline, *others]
-    rows = [
-        [f"{SHOWN_AS[name]}: {label}{ends.get(label, '')}", count(of.queries), *(_cell(of, system) for system in shown)]
-        for name, labels in found.slices.items()
-        for label, of in labels.items()
-    ]
+    ends = (f" (below {middle:.3f})", f" ({middle:.3f} to {upper:.3f})", f" (from {upper:.3f})")
+    bounds, rows = dict(zip(THIRDS, ends, strict=True)), []
+    for name, labels in found.slices.items():
+        for label, of in labels.items():
+            cells = [comparison(of.against.get(system), of.means.get(system)) for system in shown]
+            rows.append([f"{SHOWN_AS[name]}: {label}{bounds.get(label, '')}", f"{of.queries:,}", *cells])
     title = f"{split.capitalize()} queries: {title_of(branch)} by slices, {found.measure}, points of 100"
     return Table(title=title, columns=["Slice", "queries", *map(title_of, shown)], rows=rows, note=note)
-
-
-def _compared(
-    parts: dict[tuple[str, Any], pl.DataFrame], system: str, baseline: str
-) -> dict[tuple[str, Any], Comparison]:
-    columns = {key: (of[system].to_numpy(), of[baseline].to_numpy()) for key, of in parts.items() if len(of)}
-    return corrected({key: compare(*values, baseline) for key, values in columns.items()})
-
-
-def _cell(of: Slice, system: str) -> str:
-    if system not in of.means:
-        return NOTHING
-    if system not in of.against:
-        return points(of.means[system])
-    mark, text = "", comparison(of.against[system])
-    if text.startswith((BETTER, WORSE)):  # it stands first, where the report looks for it
-        mark, text = text[:2], text[2:]
-    return f"{mark}{points(of.means[system])}\n{text}"

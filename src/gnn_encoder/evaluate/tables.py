@@ -1,4 +1,7 @@
-"""Tables that the terminal, the report and documents show, what they are read from, and how numbers are written."""
+"""Tables and sentences that the terminal, the report and documents show of what was measured.
+
+Among them is the claim: the main system against the best that costs the same online, and what is better than it.
+"""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -10,11 +13,12 @@ import polars as pl
 
 from gnn_encoder.base.errors import UserError, without_controls
 from gnn_encoder.base.files import Form, read_json
-from gnn_encoder.evaluate.measures import Means
-from gnn_encoder.evaluate.significance import Comparison, Comparisons
+from gnn_encoder.evaluate.measures import Means, means_by_system
+from gnn_encoder.evaluate.significance import Comparison, Comparisons, compare_with
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.project import registry, title_of
+from gnn_encoder.pipeline.project import HYBRID, LEXICAL, LOGGED, MAIN, UNTOUCHED, registry, title_of
 
+log = logging.getLogger(__name__)
 SIGNIFICANT = 0.05
 NOTHING = "–"  # where there is no number
 BETTER, WORSE = "▲", "▼"  # the report colours cells that begin with one of them
@@ -27,16 +31,19 @@ WEIGHTS = (
     "Weights are lambda of the mean of labelled queries, standard deviations of M_de's scores of one query's passages "
     "for logged queries, and BM25's share of the hybrid"
 )
+# What to try where a simple system is better than what was trained.
+CURES = {
+    LEXICAL: "`gnn-encoder search --hybrid`",
+    UNTOUCHED: "a longer encoder.passage_length (it reads all it can), more labelled queries, or lower learning rates",
+    LOGGED: "`gnn-encoder search --hybrid`",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A table of text.
+    """A table of text, with a note below it.
 
     The second line of a cell is less important: the report shows it small below the first, Markdown after a comma.
-
-    Attributes:
-        note: text below the table.
     """
 
     title: str
@@ -47,15 +54,15 @@ class Table:
 
 def markdown(table: Table) -> str:
     """The table in Markdown, with padded columns, all but the first aligned to the right; without title and note."""
-    columns, *rows = ([_escaped(cell) for cell in cells] for cells in [table.columns, *table.rows])
-    widths = [max(3, *map(len, column)) for column in zip(columns, *rows, strict=True)]
+    lines = [[cell.replace("|", "/").replace("\n", ", ") for cell in cells] for cells in [table.columns, *table.rows]]
+    widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
 
     def line(cells: list[str]) -> str:
         padded = [cells[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(cells[1:], widths[1:], strict=True))]
         return f"| {' | '.join(padded)} |"
 
-    return "\n".join(line(cells) for cells in [columns, rule, *rows])
+    return "\n".join(line(cells) for cells in [lines[0], rule, *lines[1:]])
 
 
 def titled(table: Table) -> str:
@@ -66,78 +73,82 @@ def titled(table: Table) -> str:
 def log_tables(tables: Iterable[Table]) -> None:
     """Print tables from a stage."""
     for table in tables:
-        logging.getLogger(__name__).info("\n%s", titled(table))
+        log.info("\n%s", titled(table))
 
 
-def results_table(branch: str, split: str, means: Means, compared: Comparisons, tested: str) -> Table:
-    """A branch's systems, a row each: their means, and the difference in `tested` from the branch's baseline."""
-    baseline = registry().branches[branch].baseline
-    columns = ["System", *next(iter(means.values())), *([f"{tested} against {title_of(baseline)}"] if compared else [])]
-    rows = []
-    for system, of in means.items():
-        cells = [comparison(compared.get(system))] if compared else []
-        rows.append([title_of(system), *map(points, of.values()), *cells])
-    title = f"{split.capitalize()} queries: {title_of(branch)}, with what it is compared with, points of 100"
-    return Table(title=title, columns=columns, rows=rows)
+def points(value: float) -> str:
+    """A measure of 0..1 in points of 100."""
+    return f"{100 * value:.1f}"
 
 
-def judged_table(means: dict[str, dict[str, float]], compared: Comparisons) -> Table:
-    """What `gnn-encoder evaluate` prints: one row per measure, in 0..1, and the comparison with a second run.
+def p_value(p: float) -> str:
+    """`p = ...`, with digits that show on which side of 0.05 it is: one below 0.01, two or more below 0.1."""
+    if p == 0:
+        return "p < 1e-300"  # too small for a float
+    if p >= 0.1:
+        return f"p = {p:.2f}"
+    digits = 1 if p < 0.01 else 2
+    while p < SIGNIFICANT <= float(f"{p:.{digits}g}"):
+        digits += 1
+    return f"p = {p:.{digits}g}"
 
-    Args:
-        means: `value` of the run and, if there is a second one, `against` -> measure -> mean.
-        compared: measure -> comparison with the second run; empty if there is none.
+
+def difference(found: Comparison) -> str:
+    """Mean difference in points with its 95% interval."""
+    return f"{100 * found.difference:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+
+
+def comparison(found: Comparison | None, mean: float | None = None) -> str:
+    """A cell of two or three lines: the mean if there is one, the difference, its p after Holm's correction.
+
+    It begins with a mark if the difference is significant.
     """
-    columns = ["measure", "run", *(["against", "difference", "95% interval", "p", "p (Holm)"] if compared else [])]
-    rows = [[name, f"{value:.4f}"] for name, value in means["value"].items()]
-    for row, c in zip(rows, compared.values(), strict=False):
-        ends = f"{c.low:+.4f} to {c.high:+.4f}"
-        row += [f"{means['against'][row[0]]:.4f}", f"{c.difference:+.4f}", ends, p_value(c.p), p_value(c.p_holm)]
-    return Table(title="", columns=columns, rows=rows)
+    told = [] if mean is None else [points(mean)]
+    if found is None:
+        return told[0] if told else NOTHING
+    mark = "" if found.p_holm >= SIGNIFICANT else f"{BETTER} " if found.difference > 0 else f"{WORSE} "
+    return mark + "\n".join([*told, difference(found), p_value(found.p_holm)])
 
 
-def choices_table(choices: dict[str, dict[str, Any]]) -> Table:
-    """What the systems without training chose on dev: setting, value, and the range of all values.
+def shortened(text: str, length: int) -> str:
+    """A text on one line of a terminal, cut after a whole word."""
+    text = without_controls(text)
+    return text if len(text) <= length else f"{text[:length].rsplit(' ', 1)[0]} …"
 
-    Args:
-        choices: system -> its `choice.json`.
-    """
-    first = next(iter(choices.values()))
-    columns = ["System", "chosen", f"dev {first['measure']}", "all that were tried"]
-    rows = []
-    for name, one in choices.items():
-        values, setting = [tried["value"] for tried in one["tried"]], one["chosen"]["setting"]
-        told = ", ".join(f"{key.replace('_', ' ')} {_cell(value)}" for key, value in setting.items())
-        spread = f"{len(values)}: {points(min(values))} to {points(max(values))}"
-        rows.append([title_of(name), told, points(one["chosen"]["value"]), spread])
-    title = f"Chosen on {count(first['queries'])} dev queries, points of 100"
-    return Table(title=title, columns=columns, rows=rows, note=WEIGHTS)
+
+def table_of(value: dict[str, Any], title: str) -> Table:
+    """A JSON object whose form is not known: one row per value, or object of plain values, named by its keys."""
+    rows = [[", ".join(keys), _cell(one)] for keys, one in _leaves(value)]
+    return Table(title=title, columns=["", ""], rows=rows)
+
+
+def _leaves(value: Any, *keys: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """What is inside objects and lists that hold others, with the keys that lead to it; lists count from 1."""
+    if isinstance(value, list):
+        value = {str(number): one for number, one in enumerate(value, 1)}
+    if keys and not (isinstance(value, dict) and any(isinstance(one, dict | list) for one in value.values())):
+        yield keys, value
+        return
+    for key, one in value.items():
+        yield from _leaves(one, *keys, _label(key))
+
+
+def _label(key: str) -> str:
+    """A JSON key as people read it: the title of a system, or else the key with spaces for underscores."""
+    return title_of(key) if key in registry().systems else key.replace("_", " ")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{_label(key)} {_cell(one)}" for key, one in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return NOTHING if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def read_record(path: Path, form: type[Form]) -> Form | None:
     """A JSON file's content, checked as `form`; None if there is no such file."""
     return read_json(path, form) if path.is_file() else None
-
-
-def read_choices() -> dict[str, dict[str, Any]]:
-    """System -> what it chose on dev, for the systems without training that have been made."""
-    places = {name: project.embeddings(name) for name in registry().of_kind("shifted")}
-    places |= {name: project.RUNS / name for name in registry().of_kind("reordered", "fused")}
-    found = {name: read_record(place / "choice.json", dict[str, Any]) for name, place in places.items()}
-    return {name: one for name, one in found.items() if one is not None}
-
-
-def branch_tables(branch: str, tested: str, splits: tuple[str, ...] = ("test", "dev")) -> list[Table]:
-    """The tables of a branch's systems and its baseline; empty if it has not been evaluated on the present data."""
-    if branch not in registry().branches:
-        raise UserError(f"branch is {branch!r}: must be one of {', '.join(registry().branches)}, or all")
-    compared = read_record(project.METRICS / branch / "significance.json", dict[str, Comparisons]) or {}
-    tables = []
-    for split in splits:
-        means = read_record(project.METRICS / branch / f"{split}.json", Means)
-        if means and are_ours(means):
-            tables.append(results_table(branch, split, means, compared.get(split, {}), tested))
-    return tables
 
 
 def are_ours(systems: Iterable[str]) -> bool:
@@ -161,78 +172,138 @@ def is_of_prepared(system: str) -> bool:
     return others.head(1).collect().is_empty()
 
 
-def table_of(value: dict[str, Any], title: str) -> Table:
-    """A JSON object whose form is not known: one row per value, or object of plain values, named by its keys."""
-    rows = [[", ".join(keys), _cell(one)] for keys, one in _leaves(value)]
-    return Table(title=title, columns=["", ""], rows=rows)
+def results_table(branch: str, split: str, means: Means, compared: Comparisons, tested: str) -> Table:
+    """A branch's systems, a row each: their means, and the difference in `tested` from the branch's baseline."""
+    baseline = registry().branches[branch].baseline
+    columns = ["System", *next(iter(means.values())), *([f"{tested} against {title_of(baseline)}"] if compared else [])]
+    rows = []
+    for system, of in means.items():
+        cells = [comparison(compared.get(system))] if compared else []
+        rows.append([title_of(system), *map(points, of.values()), *cells])
+    title = f"{split.capitalize()} queries: {title_of(branch)}, with what it is compared with, points of 100"
+    return Table(title=title, columns=columns, rows=rows)
 
 
-def points(value: float) -> str:
-    """A measure of 0..1 in points of 100."""
-    return f"{100 * value:.1f}"
+def branch_tables(branch: str, tested: str, splits: tuple[str, ...] = ("test", "dev")) -> list[Table]:
+    """The tables of a branch's systems and its baseline; empty if it has not been evaluated on the present data."""
+    if branch not in registry().branches:
+        raise UserError(f"branch is {branch!r}: must be one of {', '.join(registry().branches)}, or all")
+    compared = read_record(project.METRICS / branch / "significance.json", dict[str, Comparisons]) or {}
+    tables = []
+    for split in splits:
+        means = read_record(project.METRICS / branch / f"{split}.json", Means)
+        if means and are_ours(means):
+            tables.append(results_table(branch, split, means, compared.get(split, {}), tested))
+    return tables
 
 
-def p_value(p: float) -> str:
-    """A p-value with as many digits as show on which side of 0.05 it is: one below 0.01, two or more below 0.1."""
-    if p == 0:
-        return "< 1e-300"  # too small for a float
-    if p >= 0.1:
-        return f"{p:.2f}"
-    digits = 1 if p < 0.01 else 2
-    while p < SIGNIFICANT <= float(f"{p:.{digits}g}"):
-        digits += 1
-    return f"{p:.{digits}g}"
+def read_choices() -> dict[str, dict[str, Any]]:
+    """System -> its `choice.json`, what it chose on dev, for the systems without training that have been made."""
+    places = {name: project.embeddings(name) for name in registry().of_kind("shifted")}
+    places |= {name: project.RUNS / name for name in registry().of_kind("reordered", "fused")}
+    found = {name: read_record(place / "choice.json", dict[str, Any]) for name, place in places.items()}
+    return {name: one for name, one in found.items() if one is not None}
 
 
-def difference(found: Comparison) -> str:
-    """Mean difference in points with its 95% interval."""
-    return f"{100 * found.difference:+.1f} [{100 * found.low:+.1f}, {100 * found.high:+.1f}]"
+def choices_table(choices: dict[str, dict[str, Any]]) -> Table:
+    """What `read_choices` found: setting, value, and the range of all values."""
+    first = next(iter(choices.values()))
+    columns = ["System", "chosen", f"dev {first['measure']}", "all that were tried"]
+    rows = []
+    for name, one in choices.items():
+        values, setting = [tried["value"] for tried in one["tried"]], one["chosen"]["setting"]
+        spread = f"{len(values)}: {points(min(values))} to {points(max(values))}"
+        rows.append([title_of(name), _cell(setting), points(one["chosen"]["value"]), spread])
+    title = f"Chosen on {first['queries']:,} dev queries, points of 100"
+    return Table(title=title, columns=columns, rows=rows, note=WEIGHTS)
 
 
-def comparison(found: Comparison | None) -> str:
-    """Two lines, the difference and its p after Holm's correction, with a mark if it is significant."""
-    if found is None:
-        return NOTHING
-    mark = "" if found.p_holm >= SIGNIFICANT else f"{BETTER} " if found.difference > 0 else f"{WORSE} "
-    p = f"p = {p_value(found.p_holm)}".replace("= <", "<")
-    return f"{mark}{difference(found)}\n{p}"
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """The claim of a system.
+
+    Attributes:
+        measure: that of all values.
+        best: the system's best rival on dev.
+        means: split -> system -> mean, of the systems that are named here.
+        against: split -> `system` minus `best`.
+        better: simple systems that are above `system` on dev -> split -> they minus `system`.
+    """
+
+    system: str
+    measure: str
+    best: str
+    means: dict[str, dict[str, float]]
+    against: dict[str, Comparison]
+    better: dict[str, dict[str, Comparison]]
 
 
-def count(number: int) -> str:
-    """A number with separated thousands."""
-    return f"{number:,}"
+def claim_of_main(values: pl.DataFrame, measure: str) -> Claim:
+    """The main system against the best on dev of those with one vector per passage and no graph.
+
+    Named are also the simple systems that are better than it on dev. p is that of a single comparison.
+
+    Args:
+        values: columns system, split, qid, measure, value.
+    """
+    found = means_by_system(values, [measure])
+    means = {split: {system: of[measure] for system, of in systems.items()} for split, systems in found.items()}
+
+    def compared(system: str, other: str) -> dict[str, Comparison]:
+        return {split: of[system] for split, of in compare_with(values, measure, {system: other}).items()}
+
+    dev, graphs = means["dev"], registry().of_kind("graph")
+    best = max((one for one in registry().one_vector if one in dev and one not in graphs), key=lambda one: dev[one])
+    better = [one for one in CURES if one in dev and dev[one] > dev[MAIN]]
+    named = [one for one in dev if one in (MAIN, best, HYBRID, *better)]
+    return Claim(
+        system=MAIN,
+        measure=measure,
+        best=best,
+        means={split: {one: of[one] for one in named} for split, of in means.items()},
+        against=compared(MAIN, best),
+        better={one: compared(one, MAIN) for one in better},
+    )
 
 
-def shortened(text: str, length: int) -> str:
-    """A text on one line of a terminal, cut after a whole word."""
-    text = without_controls(text)
-    return text if len(text) <= length else f"{text[:length].rsplit(' ', 1)[0]} …"
+def read_claim() -> Claim | None:
+    """The claim that `evaluate` wrote; None if it has not."""
+    return read_record(project.METRICS / MAIN / "claim.json", Claim) if are_ours([MAIN]) else None
 
 
-def _leaves(value: Any, *keys: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """What is inside objects and lists that hold others, with the keys that lead to it; lists count from 1."""
-    if isinstance(value, list):
-        value = {str(number): one for number, one in enumerate(value, 1)}
-    if keys and not (isinstance(value, dict) and any(isinstance(one, dict | list) for one in value.values())):
-        yield keys, value
-        return
-    for key, one in value.items():
-        yield from _leaves(one, *keys, _label(key))
+def claim_sentence(claim: Claim) -> str:
+    """The main system against the best that costs as much online, on both splits. Dev also chose what both are."""
+    told = []
+    for split, found in _test_first(claim.against):
+        verdict = "better" if found.difference > 0 else "worse"
+        told.append(f"{_compared(split, found)} ({verdict if found.p < SIGNIFICANT else 'no significant difference'})")
+    chosen = " Weights and settings were chosen on dev." if "dev" in claim.against else ""
+    return (
+        f"{title_of(claim.system)} against {title_of(claim.best)}, the best on dev of its branch's systems with one "
+        f"vector per passage and no graph, in {claim.measure}: {', '.join(told)}.{chosen}"
+    )
 
 
-def _label(key: str) -> str:
-    """A JSON key as people read it: the title of a system, or else the key with spaces for underscores."""
-    title = title_of(key)
-    return key.replace("_", " ") if title == key else title
+def advice(claim: Claim) -> str:
+    """What has more on dev than what was trained, and what to try; empty if nothing has."""
+    told = []
+    for system, splits in claim.better.items():
+        gains = ", ".join(_compared(split, found) for split, found in _test_first(splits))
+        more = f"{title_of(system)} has more on dev than {title_of(claim.system)} ({gains})"
+        told.append(f"{more}: try {CURES[system]}.")
+    return " ".join(told)
 
 
-def _cell(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{_label(key)} {_cell(one)}" for key, one in value.items())
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return NOTHING if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+def log_claim(claim: Claim) -> None:
+    """Print the claim, and last what is better than what was trained, if anything is."""
+    log.info("\n%s", claim_sentence(claim))
+    if told := advice(claim):
+        log.warning("\n%s", told)
 
 
-def _escaped(cell: str) -> str:
-    return cell.replace("|", "/").replace("\n", ", ")
+def _test_first(splits: dict[str, Comparison]) -> list[tuple[str, Comparison]]:
+    return [(split, splits[split]) for split in ("test", "dev") if split in splits]
+
+
+def _compared(split: str, found: Comparison) -> str:
+    return f"{split} {difference(found)}, {p_value(found.p)}"

@@ -1,0 +1,215 @@
+"""What shows a branch's results: its figures, and one HTML file with the tables and figures of all branches."""
+
+import base64
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from gnn_encoder.evaluate.informed import attention_table, cases_table, won_and_lost_table
+from gnn_encoder.evaluate.measures import Means, parse
+from gnn_encoder.evaluate.significance import interval
+from gnn_encoder.evaluate.slices import Sliced, slices_table
+from gnn_encoder.evaluate.tables import (
+    BETTER,
+    WORSE,
+    Table,
+    advice,
+    are_ours,
+    branch_tables,
+    choices_table,
+    claim_sentence,
+    read_choices,
+    read_claim,
+    read_record,
+    table_of,
+)
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.project import MAIN, registry, title_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+RECALL = r"^(R|Success)@(\d+)$"
+STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.alpha": 0.15,
+    "grid.color": "black",
+    "legend.fontsize": 9,
+    "lines.linewidth": 1.6,
+    "errorbar.capsize": 3,
+}
+# A system has the same colour and mark in every figure.
+COLOURS = "7d8590 b07d2b 2f7fd1 2b9a9a d2492a 8c6bd6 b04fc0 6f9a2e 2e9e5b d6457e a8703f".split()
+MARKS = "os^vDPX<>*hpd"  # not as many as colours, so that no two systems share both
+LINE = 22  # most characters of a line in a legend or beside an axis
+
+
+def write_figures(folder: Path, values: pl.DataFrame, means: dict[str, Means], measure: str) -> None:
+    """Write measures and recall as CSV for `dvc plots`, and the figures of means and of recall, a panel per split.
+
+    Args:
+        values: columns system, split, qid, measure, value.
+        means: split -> system -> measure -> mean in 0..1.
+        measure: that of the figure of means.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    measures_of(means).write_csv(folder / "measures.csv")
+    recall = recall_of(means)
+    recall.write_csv(folder / "recall.csv")
+    tested = values.filter(measure=measure)
+    bars = [(f"{measure}, {split} queries", partial(_paint_means, tested.filter(split=split))) for split in means]
+    lines = [(f"Recall, {split} queries", partial(_paint_recall, recall.filter(split=split))) for split in means]
+    _save(folder / "systems.png", bars, height=1 + 0.4 * max(map(len, means.values())))
+    _save(folder / "recall.png", lines, height=5.2)
+
+
+def measures_of(means: dict[str, Means]) -> pl.DataFrame:
+    """One row per system, split and measure: columns system, split, measure, value."""
+    rows = [
+        (system, split, measure, value)
+        for split, systems in means.items()
+        for system, values in systems.items()
+        for measure, value in values.items()
+    ]
+    return pl.DataFrame(rows, schema=["system", "split", "measure", "value"], orient="row")
+
+
+def recall_of(means: dict[str, Means]) -> pl.DataFrame:
+    """One row per system, split and k of recall R@k, or of Success@k if there is no R@k, smallest k first."""
+    rows = measures_of(means).with_columns(pl.col("measure").str.extract_groups(RECALL).alias("found"))
+    rows = rows.with_columns(measure=pl.col("found").struct[0], k=pl.col("found").struct[1].cast(pl.Int64))
+    kept = rows.filter(measure="R" if "R" in rows["measure"] else "Success")
+    found = kept.select("system", "split", "measure", "k", recall="value")
+    return found.select(pl.all().sort_by("k").over("split", "system", mapping_strategy="explode"))
+
+
+def system_style(system: str) -> dict[str, Any]:
+    """A system's colour and mark, as keyword arguments of matplotlib."""
+    place = list(registry().systems).index(system)
+    return {"color": f"#{COLOURS[place % len(COLOURS)]}", "marker": MARKS[place % len(MARKS)]}
+
+
+def _save(path: Path, panels: Sequence[tuple[str, Callable[["Axes"], None]]], *, height: float) -> None:
+    """Save panels, their titles and what paints them, side by side, with one legend below. The height is in inches."""
+    # Drawn without pyplot: no window system, no global state, no font cache of interactive backends.
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(5.0 * len(panels), height), layout="constrained")
+        FigureCanvasAgg(figure)
+        named: dict[str, Any] = {}
+        for axes, (title, paint) in zip(figure.subplots(1, len(panels), squeeze=False).flat, panels, strict=True):
+            paint(axes)
+            axes.set_title(title, wrap=True)
+            handles, labels = axes.get_legend_handles_labels()
+            named = dict(zip(labels, handles, strict=True)) | named
+        if named:
+            columns = 2 * len(panels)
+            figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=columns, frameon=False)
+        figure.savefig(path, dpi=120, metadata={"Software": None})  # the same drawing gives the same bytes
+
+
+def _paint_means(values: pl.DataFrame, axes: "Axes") -> None:
+    """Each system's mean with its 95% interval, the first at the top. `values`: columns system, measure, value."""
+    parts = {str(name): of["value"].to_numpy() for (name,), of in values.group_by("system", maintain_order=True)}
+    for place, (system, of) in enumerate(parts.items()):
+        low, high = interval(of)
+        half = 50 * (high - low)
+        axes.errorbar(100 * of.mean(), place, xerr=half, linestyle="", **system_style(system))
+    axes.set(yticks=range(len(parts)), yticklabels=[textwrap.fill(title_of(system), LINE) for system in parts])
+    axes.set(xlabel=f"{values['measure'][0]} (points)", ylim=(len(parts) - 0.4, -0.6))
+
+
+def _paint_recall(recall: pl.DataFrame, axes: "Axes") -> None:
+    """R@k (or Success@k) against k, one line per system. `recall`: as `recall_of` has it."""
+    for (system,), rows in recall.group_by("system", maintain_order=True):
+        label = textwrap.fill(title_of(str(system)), LINE)
+        axes.plot(rows["k"], 100 * rows["recall"], markersize=4, label=label, **system_style(str(system)))
+    depths = recall["k"].unique().sort().to_list()
+    axes.set(xlabel="k", ylabel=f"{next(iter(recall['measure']), 'R')}@k (points)", xscale="log")
+    axes.set_xticks(depths, [str(depth) for depth in depths])
+    axes.minorticks_off()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """The content under one heading; without tables and figures, the page names the command that makes them."""
+
+    title: str
+    command: str = "dvc repro"
+    notes: list[str] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    figures: list[Path] = field(default_factory=list)
+
+
+def render(params: Params, path: Path = Path("params.yaml")) -> str:
+    """The whole page as HTML. The same artifacts give the same text."""
+    import jinja2
+
+    # It escapes all text, since passages and queries may hold HTML.
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("gnn_encoder.evaluate"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["base64"] = lambda figure: base64.b64encode(figure.read_bytes()).decode()
+    environment.globals["marks"] = {BETTER: "better", WORSE: "worse"}
+    statistics = read_record(project.PREPARED / "statistics.json", dict[str, Any]) or {}
+    passages = statistics.get("passages", {}).get("passages")
+    data = f"{passages:,} passages" if passages else "not prepared: dvc repro prepare"
+    facts = {"Data": f"{params.data.source}, {data}", "Base model": params.encoder.model, "Seed": str(params.seed)}
+    page, text = environment.get_template("report.html"), path.read_text(encoding="utf-8")
+    return page.render(facts=facts, parts=page_parts(params, statistics), params=text)
+
+
+def page_parts(params: Params, statistics: dict[str, Any]) -> list[Part]:
+    """What the page shows of what was measured, of what explains it, and of what other stages counted."""
+    (tested,) = parse([params.evaluate.significance])
+    branches, claim, choices = registry().branches, read_claim(), read_choices()
+    own = [name for name, branch in branches.items() if are_ours(branch.systems)]
+    figures = [project.PLOTS / branch / name for name in ("systems.png", "recall.png") for branch in own]
+    sliced = {name: read_record(project.METRICS / name / "slices.json", dict[str, Sliced]) or {} for name in own}
+    told = read_record(project.evaluation(MAIN) / "informed.json", dict[str, Any])
+    labels = read_record(project.PAIR_LABELS / "statistics.json", dict[str, Any])
+    generated = read_record(project.GENERATED / "quality.json", dict[str, Any])
+    compared = [won_and_lost_table(branch, tested) for branch in branches]
+    results = [table for branch in branches for table in branch_tables(branch, tested)]
+    return [
+        Part(
+            title="Results",
+            notes=[claim_sentence(claim), advice(claim)] if claim else [],
+            tables=results + ([choices_table(choices)] if choices else []),
+            figures=[figure for figure in figures if figure.is_file()],
+        ),
+        Part(title="Slices", tables=[slices_table(name, of[one], one) for name, of in sliced.items() for one in of]),
+        Part(
+            title="What informs passages",
+            tables=[attention_table(told["attention"]), cases_table(told["cases"], told["counts"])] if told else [],
+        ),
+        Part(
+            title="PAIR",
+            command="dvc repro pipelines/pair/dvc.yaml",
+            tables=[table_of(labels, "Pseudo-labels")] if labels else [],
+        ),
+        Part(
+            title="Dual-Cross-Encoder",
+            command="dvc repro pipelines/dual_cross/dvc.yaml",
+            tables=[table_of(generated, "Generated queries compared with the dev queries")] if generated else [],
+        ),
+        Part(title="Won and lost", tables=[one for one in compared if one]),
+        Part(title="Data", tables=[table_of(statistics, "The prepared tables")] if statistics else []),
+    ]
