@@ -2,7 +2,7 @@
 
 from gnn_encoder.base.files import fingerprint
 from gnn_encoder.base.matrix import Origin
-from gnn_encoder.gnn.corpus import graph_encoder, open_informer
+from gnn_encoder.gnn.neighbourhood import graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.corpus import write_matrix

@@ -16,8 +16,8 @@ from gnn_encoder.evaluate.report import write_figures
 from gnn_encoder.evaluate.significance import compare_with
 from gnn_encoder.evaluate.slices import query_properties, slice_systems, slices_table
 from gnn_encoder.evaluate.tables import claim_of_main, log_claim, log_tables, results_table
-from gnn_encoder.gnn.corpus import graph_encoder, open_informer
 from gnn_encoder.gnn.graph import open_labels, queries_of
+from gnn_encoder.gnn.neighbourhood import graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import MAIN, registry

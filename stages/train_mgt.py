@@ -1,7 +1,7 @@
 """train_mgt SYSTEM: GNN and dual-encoder by Masked Graph Training (section 3.4, Algorithm 1)."""
 
 from gnn_encoder.gnn.graph import queries_of
-from gnn_encoder.gnn.neighbourhood import open_neighbourhood
+from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.train import Setup, train_gnn_encoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
@@ -12,8 +12,7 @@ from gnn_encoder.train.loop import write_history
 def main(stage: Stage) -> None:
     """Train both phases and save the best weights."""
     params, mgt, system = stage.params, stage.params.mgt, stage.key
-    setup, most = Setup.open(project.base(system), params), mgt.max_neighbours
-    near = open_neighbourhood(system, edge_features=mgt.edge_features, sums=mgt.sums, max_neighbours=most)
+    setup, near = Setup(project.base(system), params), Neighbourhood.open(system, mgt, mgt.max_neighbours)
     gnn, history = train_gnn_encoder(setup, near, open_queries(queries_of(system), setup.encoder), stage.work)
     setup.encoder.save(stage.scratch / "encoder")
     gnn.save(stage.scratch)

@@ -10,7 +10,7 @@ from gnn_encoder.train.loop import write_history
 
 def main(stage: Stage) -> None:
     """Train the control and save its best weights."""
-    setup = Setup.open(project.base(MAIN), stage.params)
+    setup = Setup(project.base(MAIN), stage.params)
     queries = open_queries(project.queries("train"), setup.encoder)
     history = train_control(setup, queries, stage.work, title=title_of("no_gnn"))
     setup.encoder.save(stage.scratch)

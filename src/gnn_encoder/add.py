@@ -21,9 +21,8 @@ from gnn_encoder.base.matrix import ArrayWriter, Matrix, Rows, array_blocks, ope
 from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, write_table
 from gnn_encoder.data.formats import read_corpus
 from gnn_encoder.data.reading import unique
-from gnn_encoder.gnn.corpus import graph_encoder, link, nearest, open_informer, reach
-from gnn_encoder.gnn.graph import queries_of
-from gnn_encoder.gnn.neighbourhood import Subgraph
+from gnn_encoder.gnn.graph import link, queries_of, reach
+from gnn_encoder.gnn.neighbourhood import Subgraph, graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.project import registry
@@ -138,8 +137,8 @@ def _open_informer(system: str, table: Path, params: Params) -> Encode:
     m_ce = _open_m_ce(system, table, params) if near.features else None
 
     def encode(rows: Rows) -> Matrix:
-        edges = link(asked, least, links(rows).astype(dtype).astype(np.float32))  # as the build stores E_P of M_de
-        edges = nearest(edges, params.mgt.max_neighbours)
+        like_built = links(rows).astype(dtype).astype(np.float32)  # as the build stores E_P of M_de
+        edges = link(asked, least, like_built, params.mgt.max_neighbours)
         query, passage = (edges[name].to_numpy(writable=True) for name in ("query", "passage"))
         queries, place = np.unique(query, return_inverse=True)
         features = (m_ce(0, query, rows[passage]), m_ce(1, rows, rows)) if m_ce else None

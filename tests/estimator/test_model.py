@@ -134,9 +134,9 @@ def test_a_new_passage_is_informed_by_the_queries_that_would_retrieve_it(labelle
     assert (0 in asking[0]) != labelled
     with torch.no_grad():
         h_q, neighbours = (torch.from_numpy(vectors) for vectors in (gnn.queries_, DATA.passages[gnn.graph_.passages]))
-        edges = (torch.from_numpy(new), gnn.gnn_.interactive_queries(h_q, neighbours), query, passage)
+        edges = (torch.from_numpy(new), h_q, gnn.gnn_.interactive_queries(h_q, neighbours), query, passage)
         types = torch.zeros(len(query)) if labelled else None
-        expected = gnn.gnn_.interactive_passages(*edges, h_q=h_q, labelled=types)
+        expected = gnn.gnn_.interactive_passages(*edges, labelled=types).embeddings
     np.testing.assert_allclose(gnn.transform(new, rows=[-1, -1, -1]), expected.numpy(), atol=1e-6)
 
 

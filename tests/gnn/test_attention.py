@@ -39,8 +39,19 @@ def test_ragged_equals_a_loop(edge_dimension: int | None, typed: bool) -> None:
         neighbours = [(sources[SOURCE[e]], row(edges, e)) for e in mine] + [(target[i], row(loops, i))]
         oracle.append(gat(module, target[i], neighbours, [*(bool(types[e]) for e in mine), False]))
     leaves = [*module.parameters(), target, sources] + ([edges, loops] if edge_dimension else [])
-    ours = module.ragged(target, sources, SOURCE, TARGET, edges, loops, types if typed else None)
+    read = edges, loops, types if typed else None
+    ours, alpha = module.ragged(target, sources, SOURCE, TARGET, *read)
     assert_same(ours, torch.stack(oracle), leaves)
+    # Summing W_s h_j by the attention gives the same, and a target's attention is 1 in each head.
+    assert alpha[5 + 1].tolist() == [1.0] * HEADS, "target 1 has no edges"
+    values = (torch.cat([sources[SOURCE], target]) @ module.W_s.T).view(8, HEADS, -1) * alpha.unsqueeze(2)
+    to = torch.cat([TARGET, torch.arange(3)])
+    torch.testing.assert_close(torch.zeros_like(ours).index_add(0, to, values.flatten(1)), ours)
+    torch.testing.assert_close(torch.zeros(3, HEADS).double().index_add(0, to, alpha), torch.ones(3, HEADS).double())
+    # Sources that no edge reads change nothing.
+    more = torch.cat([random(9, D, seed=5), sources])
+    pruned = module.ragged(target, more, SOURCE + 9, TARGET, *read)[0]
+    assert_same(pruned, module.ragged(target, sources, SOURCE, TARGET, *read)[0], leaves)
 
 
 @pytest.mark.parametrize("edge_dimension", [D_E, None])
@@ -57,29 +68,6 @@ def test_dense_equals_a_loop(edge_dimension: int | None, masked: bool) -> None:
         oracle.append(gat(module, target[i], neighbours))
     leaves = [*module.parameters(), target, sources] + ([edges, loops] if edge_dimension else [])
     assert_same(module.dense(target, sources, edges, loops, keep), torch.stack(oracle), leaves)
-
-
-def test_types_are_for_layers_that_have_them() -> None:
-    target, sources = random(3, D, seed=1), random(4, D, seed=2)
-    with pytest.raises(ValueError, match="labelled"):
-        layer(None).ragged(target, sources, SOURCE, TARGET, labelled=torch.ones(5, dtype=torch.float64))
-    with pytest.raises(ValueError, match="labelled"):
-        layer(None, typed=True).ragged(target, sources, SOURCE, TARGET)
-
-
-def test_dense_equals_ragged_on_one_graph() -> None:
-    module, target, sources = layer(), random(2, D, seed=1), random(2, 3, D, seed=2)
-    edges, loops = random(2, 3, D_E, seed=3), random(2, D_E, seed=4)
-    ragged = module.ragged(
-        target,
-        sources.view(6, D),
-        torch.arange(6),
-        torch.tensor([0, 0, 0, 1, 1, 1]),
-        edges.view(6, D_E),
-        loops,
-    )
-    dense = module.dense(target, sources, edges, loops)
-    assert_same(dense, ragged, [*module.parameters(), target, sources, edges, loops])
 
 
 def test_product_features_equal_those_that_are_made() -> None:
@@ -110,7 +98,7 @@ def test_equals_gatconv(form: str) -> None:
     if form == "dense":
         result = module.dense(target, sources.view(3, 2, D), edges.view(3, 2, D_E), loops)
     else:
-        result = module.ragged(target, sources, source, to, edges, loops)
+        result, _ = module.ragged(target, sources, source, to, edges, loops)
     torch.testing.assert_close(result, theirs, rtol=0, atol=1e-9)
     upstream = torch.cos(torch.arange(result.numel(), dtype=torch.float64)).view(result.shape)
     inputs = [target, sources, edges, loops]
@@ -127,32 +115,14 @@ def test_a_node_without_edges_does_not_read_its_loop_feature() -> None:
     module, target, sources = layer(), random(3, D, seed=1), random(4, D, seed=2)
     edges, loops = random(5, D_E, seed=3), random(3, D_E, seed=4)
     other = loops.detach().clone()
-    other[1] = 0  # target 1 has no edges
-    one = module.ragged(target, sources, SOURCE, TARGET, edges, loops)
-    two = module.ragged(target, sources, SOURCE, TARGET, edges, other)
-    assert torch.equal(one, two)
-    torch.testing.assert_close(one[1], module.W_s @ target[1], rtol=0, atol=1e-12)
-
-
-def test_no_edges_at_all_needs_no_loop_features() -> None:
-    module, target, sources = layer(), random(3, D, seed=1), random(4, D, seed=2)
+    other[1] = 0
+    one, two = (module.ragged(target, sources, SOURCE, TARGET, edges, some)[0] for some in (loops, other))
+    assert torch.equal(one[1], two[1])
     none = torch.empty(0, dtype=torch.int64)
-    without = module.ragged(target, sources, none, none)
-    with_features = module.dense(
-        target, sources[:0].view(3, 0, D), torch.empty(3, 0, D_E).double(), random(3, D_E, seed=4)
-    )
-    torch.testing.assert_close(without, with_features, rtol=0, atol=1e-12)
-
-
-def test_sources_that_no_edge_reads_change_nothing() -> None:
-    module, target, sources = layer(), random(3, D, seed=1), random(4, D, seed=2)
-    edges, loops, extra = random(5, D_E, seed=3), random(3, D_E, seed=4), random(9, D, seed=5)
-    more = torch.cat([extra, sources])
-    assert_same(
-        module.ragged(target, more, SOURCE + 9, TARGET, edges, loops),
-        module.ragged(target, sources, SOURCE, TARGET, edges, loops),
-        [*module.parameters(), target, sources, edges, loops],
-    )
+    without, alpha = module.ragged(target, sources, none, none)
+    dense = module.dense(target, sources[:0].view(3, 0, D), torch.empty(3, 0, D_E).double(), loops)
+    torch.testing.assert_close(without, dense, rtol=0, atol=1e-12)
+    assert torch.equal(alpha, torch.ones(3, HEADS).double())
 
 
 def test_features_may_have_sixteen_bits() -> None:
@@ -168,30 +138,15 @@ def test_it_starts_as_plain_embeddings() -> None:
     assert module.a.shape == (HEADS, 3, D // HEADS)
 
 
-def test_missing_features_are_told() -> None:
-    module, target, sources = layer(), random(2, D, seed=1), random(2, 3, D, seed=2)
-    with pytest.raises(ValueError, match="takes edge features of 4 columns"):
-        module.dense(target, sources)
-    with pytest.raises(ValueError, match="or neither"):
-        module.dense(target, sources, random(2, 3, D_E, seed=3))
-    with pytest.raises(ValueError, match="takes no edge features"):
-        layer(None).dense(target, sources, product=True)
-
-
-@pytest.mark.parametrize("edge_dimension", [D_E, None])
-def test_weights_are_those_of_the_sum(edge_dimension: int | None) -> None:
-    """They sum to 1 a target and head; summing W_s h_j with them gives what `ragged` gives."""
-    module, target, sources = layer(edge_dimension), random(3, D, seed=1), random(4, D, seed=2)
-    edges = random(5, D_E, seed=3) if edge_dimension else None
-    loops = random(3, D_E, seed=4) if edge_dimension else None
-    weights = module.weights(target, sources, SOURCE, TARGET, edges, loops)
-    assert weights.shape == (8, HEADS)
-    to = torch.cat([TARGET, torch.arange(3)])
-    torch.testing.assert_close(torch.zeros(3, HEADS).double().index_add(0, to, weights), torch.ones(3, HEADS).double())
-    assert weights[5 + 1].tolist() == [1.0] * HEADS, "target 1 has no edges"
-    nodes = torch.cat([sources[SOURCE], target])
-    for head in range(HEADS):
-        rows = slice(head * D // HEADS, (head + 1) * D // HEADS)
-        values = weights[:, head : head + 1] * (nodes @ module.W_s[rows].T)
-        summed = torch.zeros(3, D // HEADS).double().index_add(0, to, values)
-        torch.testing.assert_close(summed, module.ragged(target, sources, SOURCE, TARGET, edges, loops)[:, rows])
+def test_wrong_features_are_told() -> None:
+    target, sources, edges = random(3, D, seed=1), random(3, 3, D, seed=2), random(3, 3, D_E, seed=3)
+    flat, types = (target, sources[0], SOURCE[:1], TARGET[:1]), torch.ones(1, dtype=torch.float64)
+    for told, wrong in (
+        ("takes edge features of 4 columns", lambda: layer().dense(target, sources)),
+        ("or neither", lambda: layer().dense(target, sources, edges)),
+        ("takes no edge features", lambda: layer(None).dense(target, sources, product=True)),
+        ("labelled", lambda: layer(None).ragged(*flat, labelled=types)),
+        ("labelled", lambda: layer(None, typed=True).ragged(*flat)),
+    ):
+        with pytest.raises(ValueError, match=told):
+            wrong()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gnn_encoder.base.judgements import Identical
-from gnn_encoder.gnn.corpus_softmax import CorpusSample, corpus_loss
+from gnn_encoder.gnn.tasks import CorpusSample, corpus_loss
 from gnn_encoder.train.examples import to_examples
 
 CERTAIN = np.array([7, 3, 7, 90])

@@ -69,10 +69,10 @@ def test_all_labels_are_summed_up_but_those_of_masked_queries() -> None:
         for query, passage in zip(subgraph.queries[subgraph.label_query], subgraph.label_passage, strict=True):
             found.setdefault(int(passage), []).append(int(query))
         assert found == expected
-        given = near.passage_embeddings(passages), h_q[subgraph.queries]
+        read = near.passage_embeddings(passages), h_q[subgraph.queries], h_q[subgraph.queries]
         with torch.no_grad():
-            plain = near.interactive_passages(gnn, replace(subgraph, **NO_LABELS), *given, given[1])
-            summed = near.interactive_passages(gnn, subgraph, *given, given[1])
+            plain = near.interactive_passages(gnn, replace(subgraph, **NO_LABELS), *read).embeddings
+            summed = near.interactive_passages(gnn, subgraph, *read).embeddings
         sums = {p: h_q[queries].sum(dim=0) / len(queries) ** 0.5 for p, queries in expected.items()}
         added = torch.stack([sums.get(row, torch.zeros(4)) for row in range(3)])
         torch.testing.assert_close(summed - plain, added, rtol=0, atol=1e-6)

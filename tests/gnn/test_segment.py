@@ -1,8 +1,10 @@
 """Segment operations against dense softmax and plain loops: values and gradients."""
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 import torch
-from torch import Tensor
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.gnn.segment import segment_softmax, segment_sum, segment_weighted_sum
@@ -20,17 +22,13 @@ def test_sum_has_the_values_worked_out_by_hand() -> None:
     assert torch.equal(segment_sum(values, INDEX, N), expected)
 
 
-def dense_softmax(logits: Tensor) -> Tensor:
-    parts = [logits[INDEX == segment].softmax(dim=0) for segment in range(N)]
-    result = torch.zeros_like(logits)
-    for segment, part in enumerate(parts):
-        result = result.index_copy(0, torch.where(INDEX == segment)[0], part)
-    return result
-
-
 def test_softmax_equals_dense_softmax() -> None:
     logits = random(6, 3)
-    assert_same(segment_softmax(logits, INDEX, N), dense_softmax(logits), [logits])
+    dense = torch.zeros_like(logits)
+    for segment in INDEX.unique():
+        rows = torch.where(INDEX == segment)[0]
+        dense = dense.index_copy(0, rows, logits[rows].softmax(dim=0))
+    assert_same(segment_softmax(logits, INDEX, N), dense, [logits])
 
 
 def test_softmax_does_not_overflow() -> None:
@@ -39,23 +37,17 @@ def test_softmax_does_not_overflow() -> None:
     torch.testing.assert_close(weights, torch.tensor([[0.7310586], [1.0], [0.2689414]]))
 
 
-def weighted_loop(weights: Tensor, values: Tensor) -> Tensor:
+@pytest.mark.parametrize("learns", [(True, True), (True, False)])
+def test_weighted_sum_equals_a_loop_over_edges(learns: tuple[bool, bool]) -> None:
+    """An input whose gradient nobody asks for has none."""
+    weights, values = (
+        x.detach().requires_grad_(on) for x, on in zip((random(6, 2), random(3, 2, 4)), learns, strict=True)
+    )
     rows = [torch.zeros(values.shape[1:], dtype=values.dtype) for _ in range(N)]
     for edge, (source, target) in enumerate(zip(SOURCE.tolist(), INDEX.tolist(), strict=True)):
         rows[target] = rows[target] + weights[edge].unsqueeze(1) * values[source]
-    return torch.stack(rows)
-
-
-def test_weighted_sum_equals_a_loop_over_edges() -> None:
-    weights, values = random(6, 2), random(3, 2, 4, seed=1)
     ours = segment_weighted_sum(weights, values, SOURCE, INDEX, N)
-    assert_same(ours, weighted_loop(weights, values), [weights, values])
-
-
-def test_weighted_sum_leaves_out_gradients_nobody_asks_for() -> None:
-    weights, values = random(6, 2), random(3, 2, 4, seed=1).detach()
-    ours = segment_weighted_sum(weights, values, SOURCE, INDEX, N)
-    assert_same(ours, weighted_loop(weights, values), [weights])
+    assert_same(ours, torch.stack(rows), [x for x in (weights, values) if x.requires_grad])
 
 
 def test_torch_scatter_equals_torch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,25 +66,22 @@ def test_torch_scatter_equals_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_gathered_form_equals_the_sparse_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What runs on a GPU and with torch-scatter, here with segment_sum's own PyTorch form."""
-    from gnn_encoder.gnn import segment
-
+    """What runs on a GPU and with torch-scatter, here with PyTorch's own sum in its place."""
     weights, values = random(6, 2), random(3, 2, 4, seed=1)
     sparse = segment_weighted_sum(weights, values, SOURCE, INDEX, N)
-    monkeypatch.setattr(segment, "_uses_torch_scatter", lambda: True)
-    monkeypatch.setattr(segment, "segment_sum", lambda v, i, n: v.new_zeros(n, *v.shape[1:]).index_add(0, i, v))
-    gathered = segment_weighted_sum(weights, values, SOURCE, INDEX, N)
-    assert_same(gathered, sparse, [weights, values])
-
-
-def test_unknown_backend_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GNN_ENCODER_SCATTER", "pyg")
-    with pytest.raises(UserError, match="GNN_ENCODER_SCATTER is 'pyg'"):
-        segment_sum(torch.ones(2, 1), torch.tensor([0, 1]), 2)
-
-
-def test_missing_torch_scatter_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GNN_ENCODER_SCATTER", "torch_scatter")
-    monkeypatch.setitem(__import__("sys").modules, "torch_scatter", None)
-    with pytest.raises(UserError, match="not installed"):
+    scatter = SimpleNamespace(
+        scatter_sum=lambda v, index, dim, dim_size: v.new_zeros(dim_size, *v.shape[1:]).index_add(dim, index, v)
+    )
+    monkeypatch.setitem(sys.modules, "torch_scatter", scatter)
+    assert_same(segment_weighted_sum(weights, values, SOURCE, INDEX, N), sparse, [weights, values])
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("pyg", "GNN_ENCODER_SCATTER is 'pyg'"), ("torch_scatter", "not installed")]
+)
+def test_a_missing_backend_is_told(monkeypatch: pytest.MonkeyPatch, name: str, told: str) -> None:
+    monkeypatch.setenv("GNN_ENCODER_SCATTER", name)
+    monkeypatch.setitem(sys.modules, "torch_scatter", None)
+    with pytest.raises(UserError, match=told):
         segment_sum(torch.ones(2, 1), torch.tensor([0, 1]), 2)

@@ -1,6 +1,7 @@
 """Where training starts: the best start on dev, if it is clearly better than the identity."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,22 +10,12 @@ from torch import Tensor
 
 from gnn_encoder.controls.closed_form import ClosedForm, Form
 from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
-from gnn_encoder.gnn.start import IDENTITY, SHUT, STARTS, Start, choose_start
+from gnn_encoder.gnn.start import IDENTITY, SHUT, Start, choose_start, starts_of
 
 
-def network(layers: int = 2, *, sums: bool = False) -> QueryPassageGNN:
-    config = GNNConfig(
-        dimension=4,
-        edge_dimension=None,
-        layers=layers,
-        heads=2,
-        gate="learned",
-        edge_features="none",
-        labelled=True,
-        sums=sums,
-        similarity="cosine",
-    )
-    return QueryPassageGNN(config)
+def network(**changes: Any) -> QueryPassageGNN:
+    config = {"dimension": 4, "edge_dimension": None, "layers": 2, "heads": 2, "gate": "learned", "labelled": True}
+    return QueryPassageGNN(GNNConfig(**{**config, "edge_features": "none", "similarity": "cosine", **changes}))
 
 
 def present(gnn: QueryPassageGNN) -> Start:
@@ -44,13 +35,14 @@ def test_the_identity_is_what_a_new_network_is() -> None:
         torch.testing.assert_close(value, before[name], rtol=0, atol=0)
 
 
-def test_a_clearly_better_start_is_taken() -> None:
-    gnn = network()
-    wide = np.random.default_rng(1).normal(0.02, 0.01, 100)  # ten standard errors above 0 and more
-    best, second = Start(2.0, 8.0, 0.0), Start(0.0, 8.0, 0.5)
-    assert {best, second} < set(STARTS)
-    tried = choose_start(gnn, scoring(gnn, {second: wide, best: wide + 0.01}))
-    assert tried.chosen == tried.best == best == present(gnn)
+def test_a_start_is_taken_if_it_is_clearly_better() -> None:
+    draw, best, second = np.random.default_rng(1), Start(2.0, 8.0, 0.0), Start(0.0, 8.0, 0.5)
+    wide, noise = draw.normal(0.02, 0.01, 100), draw.normal(0, 0.1, 100)  # ten standard errors above 0 and more
+    noise += 0.015 - noise.mean()  # one and a half standard errors
+    for gains, chosen in (({second: wide, best: wide + 0.01}, best), ({best: noise}, IDENTITY)):
+        gnn = network()
+        tried = choose_start(gnn, scoring(gnn, gains))
+        assert tried.best == best and tried.chosen == chosen == present(gnn)
 
 
 def shut_and_summed(gnn: QueryPassageGNN) -> bool:
@@ -60,10 +52,12 @@ def shut_and_summed(gnn: QueryPassageGNN) -> bool:
 def test_sums_start_as_the_closed_form_if_it_is_clearly_better() -> None:
     gnn, form = network(sums=True), Form(weight=0.4, power=0.75, ridge=3.0, unit_length=False)
     closed = ClosedForm(form=form, whitener=np.diag([4, 3, 2, 1]).astype(np.float32), value=0.6)
-    passages, sums = torch.eye(3, 4), (torch.ones(3, 4), torch.tensor([1, 2, 4]))
+    # Passage 0 has one label, 1 two, 2 four; in each column their queries add up to 1.
+    passages, queries = torch.eye(3, 4), torch.tensor([[1.0], [0.5], [0.25]]).expand(3, 4)
+    none, one = torch.empty(0, dtype=torch.int64), torch.tensor([0, 1, 1, 2, 2, 2, 2])
 
     def own() -> Tensor:
-        return gnn.interactive_passages(passages, passages, *torch.empty(2, 0, dtype=torch.int64), sums=sums)
+        return gnn.interactive_passages(passages, queries, queries, none, none, labels=(one, one)).embeddings
 
     with torch.no_grad():
         for gain, expected in ((0.0, IDENTITY), (0.1, Start(SHUT, closed=closed))):
@@ -72,14 +66,6 @@ def test_sums_start_as_the_closed_form_if_it_is_clearly_better() -> None:
         gate = 1 + torch.sigmoid(torch.tensor(SHUT))
         scale = 0.4 * torch.tensor([1, 2, 4]) ** -0.75
         torch.testing.assert_close(own(), gate * passages + scale[:, None] * torch.tensor([4.0, 3.0, 2.0, 1.0]))
-
-
-def test_a_gain_within_the_noise_is_not() -> None:
-    gnn = network()
-    noise = np.random.default_rng(1).normal(0, 0.1, 100)
-    noise += 0.015 - noise.mean()  # one and a half standard errors
-    tried = choose_start(gnn, scoring(gnn, {Start(2.0, 8.0, 0.0): noise}))
-    assert tried.chosen == IDENTITY == present(gnn) and tried.best == Start(2.0, 8.0, 0.0)
 
 
 def test_training_that_ends_below_the_best_start_is_undone() -> None:
@@ -99,9 +85,7 @@ def test_training_that_ends_below_the_best_start_is_undone() -> None:
             torch.testing.assert_close(value, expected[name], rtol=0, atol=0)
 
 
-def test_no_two_starts_of_a_network_are_the_same() -> None:
-    for layers, expected in ((2, len(STARTS)), (1, len(STARTS) // 2)):
-        gnn, scored = network(layers), list[float]()
-        tried = choose_start(gnn, lambda scored=scored: (scored.append(0.5), np.full(10, 0.5))[1])
-        assert tried.chosen == IDENTITY
-        assert len(scored) == expected
+def test_a_network_tries_what_it_has_weights_for() -> None:
+    for change, count in (({}, 12), ({"layers": 1}, 6), ({"gate": 0.5}, 4), ({"labelled": False}, 6)):
+        starts = starts_of(network(**change))
+        assert len(set(starts)) == len(starts) == count and starts[0] == IDENTITY

@@ -21,18 +21,17 @@ from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.gnn.tasks import (
     FACTORS,
+    CachedEmbeddings,
     CorpusTask,
     GNNTask,
-    JointTask,
+    LearntEmbeddings,
     NoGNNTask,
-    QueryTask,
     Scale,
     Supervision,
     subgraph_of,
 )
 from gnn_encoder.gnn.train import graphs_of
 from gnn_encoder.pipeline.params import MGT
-from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import open_tokens
 from gnn_encoder.train.dev import DevSample, reciprocal_ranks
 from gnn_encoder.train.dual_encoder import Texts
@@ -175,49 +174,54 @@ def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
         torch.testing.assert_close(one, other, rtol=1e-4, atol=5e-6)
 
 
-def joint_task(world: World, near: Neighbourhood | None = None) -> JointTask:
-    """Trains on `near`, by default on the world's graph, and is scored on the world's."""
-    graphs = near or world.near, world.near
-    return JointTask(world.encoder, world.texts, world.texts.query_tokens, world.gnn, graphs, world.supervision)
+# Whose embeddings a batch's queries and the graph's nodes have. With `whole` the softmax goes over the corpus, of which
+# a sample is drawn if it has more passages.
+TASKS: dict[str, dict[str, Any]] = {
+    "alone": {"queries": "cached", "nodes": "cached"},
+    "joint": {"queries": "learnt", "nodes": "learnt"},
+    "alone_over_a_sample": {"queries": "cached", "nodes": "cached", "whole": 6},
+    "alone_over_the_corpus": {"queries": "cached", "nodes": "cached", "whole": M},
+    "queries_over_the_corpus": {"queries": "learnt", "nodes": "cached", "whole": M},
+}
 
 
-def check_steps(task: Task, modules: list[nn.Module], plain: Callable[[int], Tensor]) -> None:
-    """Values and gradients of one pass."""
-    for number in STEPS:
-        loss = task.step(number)
-        found, expected = gradients(modules), plain(number)
-        expected.backward()
-        assert loss == pytest.approx(expected.item(), rel=1e-5)
-        assert_same(found, gradients(modules))
+class Case:
+    """A task of the table, trained on `near`, by default on the world's graph, and scored on the world's."""
 
+    def __init__(self, world: World, name: str, patch: pytest.MonkeyPatch, near: Neighbourhood | None = None) -> None:
+        self.world, made = world, TASKS[name]
+        self.queries, self.nodes, whole = made["queries"], made["nodes"], made.get("whole")
+        self.h_q = world.embeddings()[0].detach()
+        graphs, encoder, texts = (near or world.near, world.near), world.encoder, world.texts
+        cached = CachedEmbeddings(self.h_q, self.h_q[world.supervision.dev.queries])
+        learnt = LearntEmbeddings(encoder, texts, texts.query_tokens)
+        sides = (learnt if side == "learnt" else cached for side in (self.queries, self.nodes))
+        if whole is not None:
+            weigh(world)
+            patch.setattr("gnn_encoder.gnn.tasks.WHOLE", whole)
+            patch.setattr("gnn_encoder.gnn.tasks.SAMPLE", M)
+            if self.queries == "learnt":
+                encoder.fix_passages()
+        kind = GNNTask if whole is None else CorpusTask
+        self.task = kind(world.gnn, graphs, world.supervision, *sides, scale=encoder.scale)
+        learns = [encoder.query if whole else encoder] if self.queries == "learnt" else []
+        self.modules = [*learns, world.gnn, *([self.task.scale] if isinstance(self.task, CorpusTask) else [])]
 
-def test_joint_steps(world: World) -> None:
-    def plain(labels: bool, number: int) -> Tensor:
-        h_q, h_p = world.embeddings()
-        h_p = world.informed(h_q, h_p, world.masked(number), labels=labels)
-        return world.loss(world.supervision.batch(number)[0], h_q, h_p)
+    def plain(self, labels: bool, number: int) -> Tensor:
+        """The loss of a step."""
+        world = self.world
+        h_q, h_p = world.embeddings() if self.queries == "learnt" else (self.h_q, torch.empty(0))
+        of_nodes = (h_q, h_p) if self.nodes == "learnt" else (self.h_q, torch.from_numpy(world.cached))
+        informed = world.informed(*of_nodes, world.masked(number), labels=labels)
+        if isinstance(self.task, CorpusTask):
+            return loss_over_the_corpus(world, number, h_q, informed, self.task.scale)
+        return world.loss(world.supervision.batch(number)[0], h_q, informed)
 
-    for labels, near in ((True, world.near), (False, world.fewer)):
-        check_steps(joint_task(world, near), [world.encoder, world.gnn], partial(plain, labels))
-
-
-def gnn_task(
-    world: World, queries: Tensor, near: Neighbourhood | None = None, kind: type[GNNTask] = GNNTask
-) -> GNNTask:
-    graphs = near or world.near, world.near
-    embeddings = queries, queries[world.supervision.dev.queries]
-    return kind(world.gnn, graphs, world.supervision, *embeddings, scale=world.encoder.scale)
-
-
-def test_steps_of_the_gnn_alone(world: World) -> None:
-    h_q = world.embeddings()[0].detach()
-
-    def plain(labels: bool, number: int) -> Tensor:
-        h_p = world.informed(h_q, torch.from_numpy(world.cached), world.masked(number), labels=labels)
-        return world.loss(world.supervision.batch(number)[0], h_q, h_p)
-
-    for labels, near in ((True, world.near), (False, world.fewer)):
-        check_steps(gnn_task(world, h_q, near), [world.gnn], partial(plain, labels))
+    def dev_score(self) -> float:
+        """All queries are in the graph then. Where E_Q learns alone, the graph is as it was."""
+        h_q, h_p = self.world.embeddings()
+        of_nodes = (h_q, h_p) if self.nodes == "learnt" else (self.h_q, torch.from_numpy(self.world.cached))
+        return self.world.dev_score(h_q if self.queries == "learnt" else self.h_q, self.world.informed(*of_nodes, []))
 
 
 def weigh(world: World) -> None:
@@ -227,14 +231,13 @@ def weigh(world: World) -> None:
     world.supervision = replace(world.supervision, examples=world.examples)
 
 
-def loss_over_the_corpus(world: World, number: int, h_q: Tensor, scale: Scale) -> Tensor:
+def loss_over_the_corpus(world: World, number: int, h_q: Tensor, h_p: Tensor, scale: Scale) -> Tensor:
     """All positives of a query count, in proportion to their weights, and each of the other passages is a negative.
 
     A passage of the step's pool counts as often as it stands for one of the corpus.
     """
     lists, weights, loss = world.examples.positives, world.examples.weights, torch.tensor(0.0)
     assert weights is not None
-    h_p = world.informed(h_q.detach(), torch.from_numpy(world.cached), world.masked(number))
     pool, often = world.supervision.scored(number, world.near.graph), torch.zeros(M)
     often[pool.passages] = torch.from_numpy(pool.stands_for).exp()
     items = world.supervision.schedule[number].items.tolist()
@@ -247,25 +250,53 @@ def loss_over_the_corpus(world: World, number: int, h_q: Tensor, scale: Scale) -
     return loss
 
 
-def draw_pools(patch: pytest.MonkeyPatch, whole: int = 6) -> None:
-    """As of a corpus of more than `whole` passages."""
-    patch.setattr("gnn_encoder.gnn.tasks.WHOLE", whole)
-    patch.setattr("gnn_encoder.gnn.tasks.SAMPLE", M)
+def check_steps(task: Task, modules: list[nn.Module], plain: Callable[[int], Tensor]) -> None:
+    """Values and gradients of one pass."""
+    for number in STEPS:
+        loss = task.step(number)
+        found, expected = gradients(modules), plain(number)
+        expected.backward()
+        assert loss == pytest.approx(expected.item(), rel=1e-5)
+        assert_same(found, gradients(modules))
 
 
-@pytest.mark.parametrize("whole", [6, M])
-def test_steps_of_the_gnn_alone_over_the_corpus(world: World, monkeypatch: pytest.MonkeyPatch, whole: int) -> None:
-    draw_pools(monkeypatch, whole)
-    weigh(world)
-    h_q = world.embeddings()[0].detach()
-    task = gnn_task(world, h_q, kind=CorpusTask)
-    assert isinstance(task, CorpusTask) and task.scale.log.item() == pytest.approx(math.log(world.encoder.scale))
-    check_steps(task, [world.gnn, task.scale], lambda number: loss_over_the_corpus(world, number, h_q, task.scale))
+@pytest.mark.parametrize("name", TASKS)
+def test_steps(world: World, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where labelled edges are left out in training alone."""
+    for labels, near in ((True, world.near), (False, world.fewer)):
+        case = Case(world, name, monkeypatch, near)
+        check_steps(case.task, case.modules, partial(case.plain, labels))
+    if name == "queries_over_the_corpus":
+        assert all(parameter.grad is None for parameter in world.encoder.passage.parameters())
+
+
+@pytest.mark.parametrize("name", ["alone", "joint", "queries_over_the_corpus"])
+def test_dev_scores(world: World, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are of the graph that informs the corpus, whatever graph trains, and change no step."""
+    case = Case(world, name, monkeypatch, world.fewer)
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in (world.encoder.query if case.queries == "learnt" else world.gnn).parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
+        step, expected = case.task.step, case.dev_score()
+    before = step(0)
+    assert case.task.evaluate() == pytest.approx(expected)
+    assert step(0) == before and world.encoder.training
+
+
+@pytest.mark.parametrize("world", ["training"], indirect=True)
+def test_the_control(world: World) -> None:
+    task = NoGNNTask(world.encoder, world.texts, world.texts.query_tokens, world.supervision)
+    check_steps(
+        task, [world.encoder], lambda number: world.loss(world.supervision.batch(number)[0], *world.embeddings())
+    )
+    with torch.no_grad():
+        assert task.evaluate() == pytest.approx(world.dev_score(*world.embeddings()))
 
 
 def test_the_pool_of_a_step(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is relevant, or what a query that is a node retrieves, stands for itself; all passages are stood for."""
-    draw_pools(monkeypatch)
+    Case(world, "alone_over_a_sample", monkeypatch)
     passages, lists = world.near.graph.passages, world.examples.positives
     for number in STEPS:
         pool, certain = world.supervision.scored(number, world.near.graph), set[int]()
@@ -277,83 +308,16 @@ def test_the_pool_of_a_step(world: World, monkeypatch: pytest.MonkeyPatch) -> No
         assert np.exp(pool.stands_for).sum() == pytest.approx(M)
 
 
-def query_task(world: World) -> QueryTask:
-    graphs, h_q = (world.near, world.near), world.embeddings()[0].detach()
-    asked = world.encoder, world.texts, world.texts.query_tokens
-    return QueryTask(*asked, world.gnn, graphs, world.supervision, h_q, h_q[world.supervision.dev.queries])
-
-
-def test_steps_of_the_query_encoder_over_the_corpus(world: World) -> None:
-    """E_Q learns by the queries of the batch alone: nodes are constants, and E_P is a copy that stays."""
-    weigh(world)
-    task, encoder = query_task(world), world.encoder
-
-    def plain(number: int) -> Tensor:
-        return loss_over_the_corpus(world, number, world.embeddings()[0], task.scale)
-
-    check_steps(task, [encoder.query, world.gnn, task.scale], plain)
-    assert all(parameter.grad is None for parameter in encoder.passage.parameters())
-
-
-def test_dev_score_of_the_query_encoder_is_of_the_graph_as_it_was(world: World) -> None:
-    task, before = query_task(world), world.embeddings()[0].detach()
-    generator = torch.Generator().manual_seed(5)
-    with torch.no_grad():
-        for parameter in world.encoder.query.parameters():
-            parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
-        h_q, h_p = world.embeddings()[0], torch.from_numpy(world.cached)
-        expected = world.dev_score(h_q, world.informed(before, h_p, []))
-        assert world.dev_score(before, world.informed(before, h_p, [])) != expected
-    step = task.step(0)
-    assert task.evaluate() == pytest.approx(expected)
-    assert task.step(0) == step  # it trains on the same embeddings as before
-
-
-def test_the_scores_factor_starts_where_the_loss_is_least(world: World) -> None:
-    h_q = world.embeddings()[0].detach()
-    task = gnn_task(world, h_q, kind=CorpusTask)
-    assert isinstance(task, CorpusTask)
+@pytest.mark.parametrize("world", ["default"], indirect=True)
+def test_the_scores_factor_starts_where_the_loss_is_least(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = Case(world, "alone_over_the_corpus", monkeypatch).task
+    assert isinstance(task, CorpusTask) and task.scale.log.item() == pytest.approx(math.log(world.encoder.scale))
     task.calibrate()
     chosen, losses = task.scale().item(), dict[float, float]()
     for factor in FACTORS:
         torch.nn.init.constant_(task.scale.log, math.log(factor * world.encoder.scale))
         losses[factor * world.encoder.scale] = task.step(0)
     assert chosen == pytest.approx(min(losses, key=losses.__getitem__))
-    assert task.scale.log.grad is not None and task.scale.log.grad.abs() > 0
-
-
-def control(world: World) -> NoGNNTask:
-    return NoGNNTask(world.encoder, world.texts, world.texts.query_tokens, world.supervision)
-
-
-@pytest.mark.parametrize("world", ["training"], indirect=True)
-def test_steps_of_the_control(world: World) -> None:
-    task = control(world)
-    check_steps(
-        task, [world.encoder], lambda number: world.loss(world.supervision.batch(number)[0], *world.embeddings())
-    )
-
-
-def test_dev_scores(world: World) -> None:
-    """All queries are in the graph then."""
-    nobody: list[int] = []
-    with torch.no_grad():
-        h_q, h_p = world.embeddings()
-        cached = torch.from_numpy(world.cached)
-        joint = world.dev_score(h_q, world.informed(h_q, h_p, nobody))
-        alone = world.dev_score(h_q, world.informed(h_q, cached, nobody))
-        plain = world.dev_score(h_q, h_p)
-    assert joint_task(world).evaluate() == pytest.approx(joint)
-    assert gnn_task(world, h_q).evaluate() == pytest.approx(alone)
-    assert control(world).evaluate() == pytest.approx(plain)
-    assert len({joint, alone, plain}) > 1
-
-
-def test_another_graph_may_train_than_is_deployed(world: World) -> None:
-    """As where labelled edges are left out in training alone: the dev score is of the graph that informs the corpus."""
-    h_q = world.embeddings()[0].detach()
-    assert gnn_task(world, h_q, world.fewer).evaluate() == gnn_task(world, h_q).evaluate()
-    assert joint_task(world, world.fewer).evaluate() == joint_task(world).evaluate()
 
 
 @pytest.mark.parametrize("world", ["default"], indirect=True)
@@ -382,17 +346,10 @@ def test_every_query_trains_once_a_pass_and_never_informs_its_batch(world: World
     assert sorted(trained) == list(range(N))
 
 
-def test_a_planted_leak_is_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["joint", "alone_over_the_corpus"])
+@pytest.mark.parametrize("world", ["paper"], indirect=True)
+def test_a_planted_leak_is_an_error(world: World, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gnn_encoder.gnn.tasks.propagation_mask", lambda n, fold: np.ones(n, dtype=bool))
     with pytest.raises(RuntimeError, match="masked queries can be reached"):
         for number in STEPS:
-            joint_task(world).step(number)
-
-
-@pytest.mark.parametrize("world", ["training"], indirect=True)
-def test_encoder_modes(world: World) -> None:
-    """Steps run with dropout on, dev scores without."""
-    task = joint_task(world)
-    assert world.encoder.training
-    task.evaluate()
-    assert isinstance(world.encoder, DualEncoder) and world.encoder.training
+            Case(world, name, monkeypatch).task.step(number)

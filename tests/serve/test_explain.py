@@ -9,8 +9,8 @@ import pytest
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import read_column
-from gnn_encoder.gnn.corpus import graph_encoder, open_informer
 from gnn_encoder.gnn.graph import queries_of
+from gnn_encoder.gnn.neighbourhood import graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.serve.explain import GraphExplainer

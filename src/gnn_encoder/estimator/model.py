@@ -20,11 +20,11 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import replacing, write_json
 from gnn_encoder.base.matrix import Matrix, Rows, array_blocks, of_length_1
 from gnn_encoder.estimator.data import PAIR, Inputs, check_type, check_vectors
-from gnn_encoder.gnn.corpus import CorpusGNN, link, nearest, reach
-from gnn_encoder.gnn.graph import Graph, Labels, labelled_first
+from gnn_encoder.gnn.graph import Graph, Labels, labelled_first, link, reach
 from gnn_encoder.gnn.masking import fold_count
-from gnn_encoder.gnn.neighbourhood import Neighbourhood, Subgraph
+from gnn_encoder.gnn.neighbourhood import CorpusGNN, Neighbourhood, Subgraph
 from gnn_encoder.gnn.network import CONFIG, WEIGHTS, QueryPassageGNN
+from gnn_encoder.gnn.tasks import CachedEmbeddings
 from gnn_encoder.gnn.train import draw_dev, new_gnn, supervise, train_on_embeddings
 from gnn_encoder.pipeline.params import MGT, Alone, Own
 from gnn_encoder.pipeline.section import described
@@ -318,8 +318,7 @@ class GNNEncoder:
                 self.gnn_,
                 (near, near),
                 supervise(examples, sample, mgt, mgt.alone, self.seed),
-                queries=torch.from_numpy(given.nodes),
-                dev_queries=torch.from_numpy(given.dev_queries[sample.queries]),
+                CachedEmbeddings(*map(torch.from_numpy, (given.nodes, given.dev_queries[sample.queries]))),
                 scale=1 / self.temperature,
                 mgt=mgt,
                 folder=Path(folder),
@@ -338,7 +337,7 @@ class GNNEncoder:
 
     def _link_new(self, block: Matrix) -> Subgraph:
         """The subgraph of passages that were not there in `fit`. *Shape:* (b, d)."""
-        edges = nearest(link(self.queries_, self._reach, block), self.max_neighbours)
+        edges = link(self.queries_, self._reach, block, self.max_neighbours)
         queries, place = np.unique(edges["query"].to_numpy(), return_inverse=True)
         passage = edges["passage"].to_numpy(writable=True)
         return Subgraph(np.full(len(block), -1), queries, np.full(len(edges), -1), place, passage)

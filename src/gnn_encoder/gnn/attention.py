@@ -39,7 +39,7 @@ class GraphAttention(nn.Module):
         dimension: d.
         heads: a divisor of d.
         edge_dimension: d_e, or None where edges have no features.
-        typed: whether labelled edges are told from others; only `ragged` and `weights` take the types.
+        typed: whether labelled edges are told from others; only `ragged` takes the types.
     """
 
     def __init__(self, *, dimension: int, heads: int, edge_dimension: int | None, typed: bool = False) -> None:
@@ -134,7 +134,7 @@ class GraphAttention(nn.Module):
         edge_features: Tensor | None = None,
         loop_features: Tensor | None = None,
         labelled: Tensor | None = None,
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
         """Eq. 3-5 for nodes with any number of neighbours; a node also attends to itself.
 
         A target without edges attends to itself alone, with weight 1 whatever its loop feature is.
@@ -148,40 +148,18 @@ class GraphAttention(nn.Module):
             loop_features: h_{i-i}; may be missing when there are no edges at all. *Shape:* (n, d_e).
             labelled: 1 for labelled edges, else 0; only with `typed`. *Shape:* (E,) float.
 
-        *Shape:* (n, d).
+        Returns:
+            The sums, and the attention alpha (Eq. 4) of the edges, then of the self-loops, which sums to 1 for each
+            target and head. *Shape:* (n, d), (E + n, heads).
         """
         if len(edge_source) == 0:
-            return target @ self.W_s.T  # each attends to itself alone, with weight 1
-        if len(edge_source) < len(sources):  # compute nothing for sources that no edge reads
-            used, edge_source = torch.unique(edge_source, return_inverse=True)
-            sources = sources.index_select(0, used)
-        alpha = self.weights(target, sources, edge_source, edge_target, edge_features, loop_features, labelled)
-        n, nodes = len(target), _rows(target)
-        # Eq. 5. Here W_s comes before the sum, once per node: after it there are `heads` vectors of d columns per node.
-        values = (torch.cat([sources, target]) @ self.W_s.T).view(len(sources) + n, self.heads, -1)
-        edge_source = torch.cat([edge_source, len(sources) + nodes])
-        edge_target = torch.cat([edge_target, nodes])
-        return segment_weighted_sum(alpha, values, edge_source, edge_target, n).view(n, self.dimension)
-
-    def weights(
-        self,
-        target: Tensor,
-        sources: Tensor,
-        edge_source: Tensor,
-        edge_target: Tensor,
-        edge_features: Tensor | None = None,
-        loop_features: Tensor | None = None,
-        labelled: Tensor | None = None,
-    ) -> Tensor:
-        """The attention alpha (Eq. 4) that `ragged` uses: first that of the edges, then that of the self-loops.
-
-        Arguments are those of `ragged`. *Shape:* (E + n, heads); a target's rows sum to 1 in each head.
-        """
-        if len(edge_source) == 0:
-            return target.new_ones(len(target), self.heads)
+            return target @ self.W_s.T, target.new_ones(len(target), self.heads)
         self._check_features(edge_features, loop_features, product=False)
         if (labelled is None) != (self.b_l is None):
             raise ValueError("pass `labelled` to a layer with types, and to no other")
+        if len(edge_source) < len(sources):  # compute nothing for sources that no edge reads
+            used, edge_source = torch.unique(edge_source, return_inverse=True)
+            sources = sources.index_select(0, used)
         u_t, u_s, u_e = self.fold()
         to_target = target @ u_t.T
         edges = to_target.index_select(0, edge_target) + (sources @ u_s.T).index_select(0, edge_source)
@@ -192,7 +170,12 @@ class GraphAttention(nn.Module):
         if self.b_l is not None and labelled is not None:
             edges = edges + labelled.unsqueeze(1) * self.b_l
         e = F.leaky_relu(torch.cat([edges, loops]), NEGATIVE_SLOPE)  # (E + n, heads), Eq. 3
-        return segment_softmax(e, torch.cat([edge_target, _rows(target)]), len(target))  # Eq. 4
+        n, nodes = len(target), torch.arange(len(target), device=target.device)
+        edge_source, edge_target = torch.cat([edge_source, len(sources) + nodes]), torch.cat([edge_target, nodes])
+        alpha = segment_softmax(e, edge_target, n)  # Eq. 4
+        # Eq. 5. Here W_s comes before the sum, once per node: after it there are `heads` vectors of d columns per node.
+        values = (torch.cat([sources, target]) @ self.W_s.T).view(len(sources) + n, self.heads, -1)
+        return segment_weighted_sum(alpha, values, edge_source, edge_target, n).view(n, self.dimension), alpha
 
     def _check_features(self, edges: Tensor | None, loops: Tensor | None, product: bool) -> None:
         given = edges is not None and loops is not None
@@ -201,8 +184,3 @@ class GraphAttention(nn.Module):
         if (given or product) != (self.W_e is not None):
             wanted = "no edge features" if self.W_e is None else f"edge features of {self.edge_dimension} columns"
             raise ValueError(f"this layer takes {wanted}")
-
-
-def _rows(nodes: Tensor) -> Tensor:
-    """The numbers 0..n-1, which are both ends of the nodes' self-loops. *Shape:* (n, d) -> (n,) int64."""
-    return torch.arange(len(nodes), device=nodes.device)

@@ -17,6 +17,7 @@ from gnn_encoder.pipeline import project
 
 NODES, EDGES = "queries.parquet", "edges.parquet"  # in the folder of a graph
 PAIRS_AT_A_TIME = 8_192
+SCORES = 2**25  # scores of queries and new passages that are held at a time
 Bools = NDArray[np.bool_]
 
 
@@ -66,27 +67,24 @@ class Graph:
             n_passages: m.
         """
         query, passage, rank, score = (columns[name] for name in ("query", "passage", "rank", "score"))
-        k = len(query) // n_queries if n_queries else 0
-        if k == 0:
-            raise UserError(
-                f"edges table: {len(query)} edges are too few for {n_queries} queries; run build_graph again"
-            )
+        k, rest = divmod(len(query), n_queries) if n_queries else (0, 0)
+        if k == 0 or rest:
+            told = f"{len(query)} edges: must be the same number for each of {n_queries} queries"
+            raise UserError(f"edges table: {told}; run build_graph again")
         row = np.arange(len(query))
-        whole = n_queries * k
-        _check(query[:whole] == row[:whole] // k, "query", query, f"must stand in exactly {k} rows")
-        _check(
-            row < whole,
-            "query",
-            query,
-            f"is one row too many: {n_queries} queries have {k} edges each, sorted by query",
-        )
-        _check(rank == row % k, "rank", rank, f"must be 0 to {k - 1} in each query, in order")
-        is_row = (passage >= 0) & (passage < n_passages)
-        _check(is_row, "passage", passage, f"must be a row of the {n_passages} passages")
-        _check(np.isfinite(score), "score", score, "must be a finite number")
         # Among a query's passages, sorted, equal ones stand side by side.
         twins = np.diff(np.sort(passage.reshape(n_queries, k), axis=1), axis=1) == 0
-        _check(~np.any(twins, axis=1).repeat(k), "query", query, "has a passage twice")
+        for name, holds, rule in (
+            ("query", query == row // k, f"must stand in exactly {k} rows"),
+            ("rank", rank == row % k, f"must be 0 to {k - 1} in each query, in order"),
+            ("passage", (passage >= 0) & (passage < n_passages), f"must be a row of the {n_passages} passages"),
+            ("score", np.isfinite(score), "must be a finite number"),
+            ("query", ~np.any(twins, axis=1).repeat(k), "has a passage twice"),
+        ):
+            if not holds.all():
+                at = int(np.argmin(holds))
+                told = f"row {at}: {name} {columns[name][at]} {rule}"
+                raise UserError(f"edges table: {told}; run build_graph again")
         return cls(passages=passage.reshape(n_queries, k), score=score, n_passages=n_passages)
 
     def passage_edges(
@@ -205,7 +203,12 @@ def labelled_first(
     n, k = passages.shape
     ends = {"query": pl.Int32, "passage": pl.Int32}
     pairs = pairs.select(pl.col(name).cast(kind) for name, kind in ends.items())
-    labelled = pairs.with_columns(score=pl.Series(_scores(pairs, queries, matrix), dtype=pl.Float32), labelled=True)
+    asking, asked = (pairs[name].to_numpy() for name in ends)
+    own = np.empty(len(pairs), dtype=np.float32)
+    for first in range(0, len(pairs), PAIRS_AT_A_TIME):
+        part = slice(first, first + PAIRS_AT_A_TIME)
+        own[part] = np.einsum("ij,ij->i", queries[asking[part]], gather(matrix, asked[part]).astype(np.float32))
+    labelled = pairs.with_columns(score=pl.Series(own, dtype=pl.Float32), labelled=True)
     found = pl.DataFrame(
         {"query": np.repeat(np.arange(n), k), "passage": passages.reshape(-1), "score": scores.reshape(-1)},
         schema={**ends, "score": pl.Float32},
@@ -216,14 +219,40 @@ def labelled_first(
     return kept["passage"].to_numpy().reshape(n, k), kept["score"].to_numpy().reshape(n, k)
 
 
-def _scores(pairs: pl.DataFrame, queries: Matrix, matrix: NDArray[Any]) -> Scores:
-    rows = pairs["query"].to_numpy(), pairs["passage"].to_numpy()
-    found = np.empty(len(pairs), dtype=np.float32)
-    for first in range(0, len(pairs), PAIRS_AT_A_TIME):
-        part = slice(first, first + PAIRS_AT_A_TIME)
-        embedded = gather(matrix, rows[1][part]).astype(np.float32)
-        found[part] = np.einsum("ij,ij->i", queries[rows[0][part]], embedded)
-    return found
+# Passages that the graph was built without get edges to the queries that would retrieve them. The queries' own edges
+# stay, so that passages of the build do not change with new ones.
+
+
+def reach(graph: Graph, first: Bools | None = None) -> Scores:
+    """What a new passage's score must exceed to be among each query's k passages. *Shape:* (n,).
+
+    Args:
+        first: edges to labelled passages, where these come first, whatever their score; None: none do.
+            *Shape:* (n * k,).
+    """
+    last: Scores = graph.score.reshape(graph.n, graph.k)[:, -1]
+    return last if first is None else np.where(first.reshape(graph.n, graph.k)[:, -1], np.float32(np.inf), last)
+
+
+def link(queries: Matrix, least: Scores, passages: Matrix, most: int | None) -> pl.DataFrame:
+    """The queries that would retrieve new passages, of each passage the `most` first ones; None: all.
+
+    Args:
+        queries: E_Q of all queries of the graph. *Shape:* (n, d).
+        least: as of `reach`.
+        passages: by the encoder that the graph was made with. *Shape:* (b, d).
+
+    Returns:
+        Columns query, passage, score, sorted by passage, then score from the highest on, then query.
+    """
+    found = [pl.DataFrame(schema={"query": pl.Int64, "passage": pl.Int64, "score": pl.Float32})]
+    size = max(1, SCORES // max(1, len(passages)))
+    for first in range(0, len(queries), size):
+        scores = queries[first : first + size] @ passages.T
+        query, passage = np.nonzero(scores > least[first : first + size, None])
+        found.append(pl.DataFrame({"query": first + query, "passage": passage, "score": scores[query, passage]}))
+    edges = pl.concat(found).sort("passage", "score", "query", descending=[False, True, False])
+    return edges if most is None else edges.filter(pl.int_range(pl.len()).over("passage") < most)
 
 
 def queries_of(system: str) -> Path:
@@ -240,9 +269,3 @@ def open_graph(system: str) -> Graph:
 def open_labels() -> pl.DataFrame:
     """The relevant pairs of the training queries, columns query, passage."""
     return relevant_pairs(*project.tables("train"))
-
-
-def _check(holds: Bools, column: str, values: NDArray[Any], rule: str) -> None:
-    if not holds.all():
-        row = int(np.argmin(holds))
-        raise UserError(f"edges table: row {row}: {column} {values[row]} {rule}; run build_graph again")

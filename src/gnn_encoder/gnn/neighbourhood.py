@@ -1,22 +1,28 @@
-"""The part of the query-passage graph that informs some passages, with its features, as input of the two GAT layers."""
+"""The graph as a network reads it: what informs some passages, in training, and h'_p of the whole corpus."""
 
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.base.matrix import Rows, gather, open_matrix
+from gnn_encoder.base.matrix import Rows, check_shape, gather, open_matrix
+from gnn_encoder.base.tables import ATTENTION, count_rows
 from gnn_encoder.gnn.edge_features import EdgeFeatures, open_features
-from gnn_encoder.gnn.graph import Bools, Graph, Labels, open_graph, open_labels
-from gnn_encoder.gnn.network import QueryPassageGNN
-from gnn_encoder.gnn.segment import segment_weighted_sum
+from gnn_encoder.gnn.graph import Bools, Graph, Labels, open_graph, open_labels, queries_of
+from gnn_encoder.gnn.network import GNNConfig, Informed, QueryPassageGNN
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import MGT, Params
+from gnn_encoder.text.corpus import embed_rows, load_encoder, same_encoder
 from gnn_encoder.text.device import device
+from gnn_encoder.text.encoder import DualEncoder
 
 QUERIES_AT_A_TIME = 2_048  # queries per part of layer 1 at inference, to bound its memory
 NOBODY: Rows = np.empty(0, dtype=np.int64)
@@ -47,7 +53,6 @@ class Neighbourhood:
         labels: the queries that are labelled with each passage, whether it is among their k or not.
         sums: whether the network sums these up.
         max_neighbours: in layer 2, the most queries per passage, those of the highest scores first; None: all.
-        without: edges that both layers leave out, and with them the sums, columns query, passage; None: none.
     """
 
     def __init__(
@@ -59,16 +64,24 @@ class Neighbourhood:
         *,
         sums: bool,
         max_neighbours: int | None = None,
-        without: pl.DataFrame | None = None,
     ) -> None:
         self.graph, self.cached, self.features, self.labels = graph, cached, features, labels
-        self.sums, self.max_neighbours, self.device = sums and without is None, max_neighbours, device()
-        self._keep_edge = None if without is None else ~graph.edges_of(without)
+        self.sums, self._max_neighbours, self.device = sums, max_neighbours, device()
+        self._keep_edge: Bools | None = None
+
+    @classmethod
+    def open(cls, system: str, network: GNNConfig | MGT, max_neighbours: int | None) -> "Neighbourhood":
+        """The graph of a system, with what a network of this configuration reads."""
+        graph = open_graph(system)
+        features = open_features(system, graph) if network.edge_features == "cross_encoder" else None
+        cached, labels = open_matrix(project.embeddings(project.base(system))), Labels(open_labels(), graph.m)
+        return cls(graph, cached, features, labels, sums=network.sums, max_neighbours=max_neighbours)
 
     def without(self, pairs: pl.DataFrame) -> "Neighbourhood":
-        """The same, but some edges are left out."""
-        read = self.graph, self.cached, self.features, self.labels
-        return Neighbourhood(*read, sums=self.sums, max_neighbours=self.max_neighbours, without=pairs)
+        """The same, but both layers leave out the edges of some pairs, and with them the sums."""
+        other = copy(self)
+        other.sums, other._keep_edge = False, ~self.graph.edges_of(pairs)
+        return other
 
     @cached_property
     def labelled(self) -> Bools:
@@ -81,7 +94,7 @@ class Neighbourhood:
         Args:
             propagation: True for queries that are in the graph, False for masked ones; None: all are. *Shape:* (n,).
         """
-        edges, target = self.graph.passage_edges(passages, propagation, self._keep_edge, self.max_neighbours)
+        edges, target = self.graph.passage_edges(passages, propagation, self._keep_edge, self._max_neighbours)
         asking, asked = self.labels.of_passages(passages, propagation) if self.sums else (NOBODY, NOBODY)
         queries, place = np.unique(np.concatenate([edges // self.graph.k, asking]), return_inverse=True)
         return Subgraph(passages, queries, edges, place[: len(edges)], target, place[len(edges) :], asked)
@@ -94,91 +107,148 @@ class Neighbourhood:
         """h'_q of some queries (Eq. 6, 7). *Shape:* (u,), (u, d) -> (u, d)."""
         if gnn.config.layers == 1 or len(queries) == 0:
             return h_q
-        if torch.is_grad_enabled() or len(queries) <= QUERIES_AT_A_TIME:
+        if torch.is_grad_enabled():
             return self._layer_one(gnn, queries, h_q)
         informed = []
         for first in range(0, len(queries), QUERIES_AT_A_TIME):
             part = slice(first, first + QUERIES_AT_A_TIME)
             informed.append(self._layer_one(gnn, queries[part], h_q[part]))
-            self.release()
+            if len(queries) > QUERIES_AT_A_TIME:
+                self.release()
         return torch.cat(informed)
 
     def _layer_one(self, gnn: QueryPassageGNN, queries: Rows, h_q: Tensor) -> Tensor:
-        rows = queries[:, None] * self.graph.k + np.arange(self.graph.k)
-        keep = None if self._keep_edge is None else torch.from_numpy(self._keep_edge[rows]).to(self.device)
+        rows, features = queries[:, None] * self.graph.k + np.arange(self.graph.k), self.features
         return gnn.interactive_queries(
             h_q,
             self.passage_embeddings(self.graph.passages[queries]),
-            edge_features=None if self.features is None else self._tensor(self.features.of_edges(rows)),
-            loop_features=None if self.features is None else self._tensor(self.features.query_loops[queries]),
-            keep=keep,
+            edge_features=None if features is None else self._tensor(features.of_edges(rows)),
+            loop_features=None if features is None else self._tensor(features.query_loops[queries]),
+            keep=None if self._keep_edge is None else self._rows(self._keep_edge[rows]),
         )
 
     def interactive_passages(
-        self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q_prime: Tensor, h_q: Tensor
-    ) -> Tensor:
+        self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q: Tensor, h_q_prime: Tensor
+    ) -> Informed:
         """h'_p (Eq. 8-10) from the subgraph's queries. *Shape:* (b, d), (u, d), (u, d) -> (b, d)."""
-        edges, labelled, sums = self._edges(subgraph), self._types(gnn, subgraph), None
-        if gnn.config.sums:
-            query, passage = (
-                torch.from_numpy(rows).to(self.device) for rows in (subgraph.label_query, subgraph.label_passage)
-            )
-            sums = summed(h_q, query, passage, len(h_p))
-        return gnn.interactive_passages(h_p, h_q_prime, *edges, h_q=h_q, labelled=labelled, sums=sums)
+        features, labelled = subgraph.features, None
+        if features is None and self.features is not None:
+            features = self.features.of_edges(subgraph.edges), self.features.of_passage_loops(subgraph.passages)
+        if gnn.config.labelled:  # edges that the graph was built without are not
+            labelled = self._tensor(self.labelled[subgraph.edges] & (subgraph.edges >= 0))
+        return gnn.interactive_passages(
+            h_p,
+            h_q,
+            h_q_prime,
+            self._rows(subgraph.edge_query),
+            self._rows(subgraph.edge_passage),
+            edge_features=None if features is None else self._tensor(features[0]),
+            loop_features=None if features is None else self._tensor(features[1]),
+            labelled=labelled,
+            labels=(self._rows(subgraph.label_query), self._rows(subgraph.label_passage)),
+        )
 
     def passages_informed(self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q: Tensor) -> Tensor:
         """h'_p of a subgraph's passages, by both layers (Eq. 6-10). *Shape:* (b, d), (u, d) -> (b, d)."""
         h_q_prime = self.interactive_queries(gnn, subgraph.queries, h_q)
-        return self.interactive_passages(gnn, subgraph, h_p, h_q_prime, h_q)
-
-    def explain(
-        self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q_prime: Tensor, h_q: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Attention (Eq. 4) of the subgraph's edges, then of its passages' self-loops; and the gates (Eq. 9).
-
-        *Shape:* (b, d), (u, d), (u, d) -> (E + b, heads), (b,).
-        """
-        return gnn.explain(h_p, h_q_prime, *self._edges(subgraph), h_q=h_q, labelled=self._types(gnn, subgraph))
+        return self.interactive_passages(gnn, subgraph, h_p, h_q, h_q_prime).embeddings
 
     def release(self) -> None:
         """Give back the memory of edge features that were read; training, which returns to them, keeps it."""
         if self.features is not None:
             self.features.release()
 
-    def _edges(self, subgraph: Subgraph) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        """Query and passage of each edge, features of the edges and of the passages' self-loops."""
-        found, built = subgraph.features, self.features
-        if found is None and built is not None:
-            found = built.of_edges(subgraph.edges), built.of_passage_loops(subgraph.passages)
-        return (
-            torch.from_numpy(subgraph.edge_query).to(self.device),
-            torch.from_numpy(subgraph.edge_passage).to(self.device),
-            None if found is None else self._tensor(found[0]),
-            None if found is None else self._tensor(found[1]),
-        )
-
-    def _types(self, gnn: QueryPassageGNN, subgraph: Subgraph) -> Tensor | None:
-        """1 for labelled edges, else 0, as for edges that the graph was built without. *Shape:* (E,)."""
-        if not gnn.config.labelled:
-            return None
-        return self._tensor(self.labelled[subgraph.edges] & (subgraph.edges >= 0))
+    def _rows(self, rows: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(rows).to(self.device)
 
     def _tensor(self, values: NDArray[Any]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.device).float()
 
 
-def summed(h_q: Tensor, query: Tensor, passage: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """Of each of `n` passages the sum of its labelled queries, and how many these are, as `mgt.sums` has them.
+class CorpusGNN:
+    """Turns windows of passage embeddings h_p into h'_p (Eq. 8-10). All queries of the graph take part, none is masked.
 
-    *Shape:* h_q (u, d); query, passage (L,), the rows that each label joins -> (n, d), (n,).
+    The queries' h'_q (Eq. 6, 7) are the same for all windows, and are computed once.
+
+    Args:
+        queries: E_Q of all queries of the graph, by the trained encoder. *Shape:* (n, d).
+        interactive: their h'_q where it is known; None: it is computed. *Shape:* (n, d).
     """
-    total = segment_weighted_sum(h_q.new_ones(len(query), 1), h_q.unsqueeze(1), query, passage, n).squeeze(1)
-    return total, torch.bincount(passage, minlength=n)
+
+    def __init__(
+        self,
+        gnn: QueryPassageGNN,
+        near: Neighbourhood,
+        queries: NDArray[np.float32],
+        interactive: NDArray[np.float32] | None = None,
+    ) -> None:
+        self._gnn, self.near = gnn.eval(), near
+        self._queries = torch.from_numpy(queries).to(near.device)
+        if interactive is None:
+            with torch.no_grad():
+                interactive = near.interactive_queries(gnn, np.arange(len(queries)), self._queries).cpu().numpy()
+        self.interactive = interactive
+        self._interactive = torch.from_numpy(interactive).to(near.device)
+
+    @property
+    def retrieved(self) -> Rows:
+        """Passages that some query retrieved, ascending. All other passages attend to themselves alone."""
+        return np.flatnonzero(np.diff(self.near.graph.indptr))
+
+    def __call__(self, first: int, embeddings: NDArray[Any]) -> NDArray[np.float32]:
+        """h'_p of the passages from row `first` on. *Shape:* (b, d) -> (b, d)."""
+        return self.inform(self.near.around(np.arange(first, first + len(embeddings))), embeddings)
+
+    def inform(self, subgraph: Subgraph, embeddings: NDArray[Any]) -> NDArray[np.float32]:
+        """h'_p of a subgraph's passages. *Shape:* (b, d) -> (b, d)."""
+        return self._informed(subgraph, embeddings).embeddings.cpu().numpy()
+
+    def explain(self, passages: Rows, embeddings: NDArray[Any]) -> pa.Table:
+        """The attention, as the mean over heads, and the gates, as the mean over columns, as the `ATTENTION` table.
+
+        *Shape:* passages (b,), embeddings (b, d).
+        """
+        subgraph = self.near.around(passages)
+        informed = self._informed(subgraph, embeddings)
+        attention, gate = informed.attention.mean(dim=1).cpu().numpy(), informed.gate.mean(dim=1).cpu().numpy()
+        itself = np.full(len(passages), -1)
+        query = np.concatenate([subgraph.queries[subgraph.edge_query], itself])
+        target = np.concatenate([subgraph.edge_passage, np.arange(len(passages))])
+        columns = [query, passages[target], attention, gate[target]]
+        order = np.argsort(target, kind="stable")  # each passage: first its queries, then the passage itself
+        return pa.table([column[order] for column in columns], names=ATTENTION.names).cast(ATTENTION)
+
+    @torch.no_grad()
+    def _informed(self, subgraph: Subgraph, embeddings: NDArray[Any]) -> Informed:
+        queries, h_p = (torch.from_numpy(x).to(self.near.device) for x in (subgraph.queries, embeddings))
+        nodes = h_p, self._queries[queries], self._interactive[queries]
+        informed = self.near.interactive_passages(self._gnn, subgraph, *nodes)
+        self.near.release()
+        return informed
 
 
-def open_neighbourhood(system: str, *, edge_features: str, sums: bool, max_neighbours: int | None) -> Neighbourhood:
-    """The graph of a system with what a network reads that has these `edge_features` and `sums`."""
-    graph, labels = open_graph(system), open_labels()
-    features = open_features(system, graph) if edge_features == "cross_encoder" else None
-    cached = open_matrix(project.embeddings(project.base(system)))
-    return Neighbourhood(graph, cached, features, Labels(labels, graph.m), sums=sums, max_neighbours=max_neighbours)
+def graph_encoder(system: str, model: Path, params: Params) -> tuple[DualEncoder, Path | None]:
+    """The encoder of a graph's nodes and passages, and M_de's matrix if that holds these passages; else None.
+
+    It is the one that was trained together with the GNN; where its passages are still M_de's, it is M_de, since the
+    graph stayed as it was.
+
+    Args:
+        model: folder of the GNN and of the encoder that was trained together with it.
+    """
+    base = project.base(system)
+    encoded = same_encoder(model / "encoder", project.embeddings(base))
+    return load_encoder(model / "encoder" if encoded is None else project.encoder(base), params.encoder), encoded
+
+
+def open_informer(system: str, model: Path, encoder: DualEncoder, params: Params) -> CorpusGNN:
+    """The trained GNN over the whole graph, with Eq. 6 and 7 already computed.
+
+    Args:
+        model: folder of the GNN.
+        encoder: that of `graph_encoder`.
+    """
+    gnn = QueryPassageGNN.load(model)
+    check_shape(project.embeddings(project.base(system)), (count_rows(project.PASSAGES), gnn.config.dimension))
+    near = Neighbourhood.open(system, gnn.config, params.mgt.max_neighbours)
+    return CorpusGNN(gnn.to(near.device), near, embed_rows(encoder, queries_of(system), params.encoder))

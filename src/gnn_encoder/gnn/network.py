@@ -3,8 +3,9 @@
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +18,7 @@ from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import publish, write_json
 from gnn_encoder.gnn.attention import GraphAttention
+from gnn_encoder.gnn.segment import segment_weighted_sum
 from gnn_encoder.pipeline.params import Count, Gate
 from gnn_encoder.pipeline.section import Section, described
 
@@ -64,9 +66,8 @@ class GNNConfig(Section):
     @model_validator(mode="after")
     def _dimensions_fit(self) -> Self:
         if self.dimension % self.heads != 0:
-            raise ValueError(
-                f"heads is {self.heads}: must be a divisor of the embeddings' {self.dimension} columns; correct it"
-            )
+            columns = f"the embeddings' {self.dimension} columns"
+            raise ValueError(f"heads is {self.heads}: must be a divisor of {columns}; correct it")
         if self.edge_features == "cross_encoder" and self.edge_dimension is None:
             raise ValueError("edge_dimension is None: must be a whole number above 0; correct it")
         return self
@@ -75,6 +76,14 @@ class GNNConfig(Section):
     def feature_dimension(self) -> int | None:
         """Columns of the edge features that the network reads; None if it reads none."""
         return {"cross_encoder": self.edge_dimension, "product": self.dimension, "none": None}[self.edge_features]
+
+
+class Informed(NamedTuple):
+    """Query-interactive embeddings of n passages, and how they came about."""
+
+    embeddings: Tensor  # (n, d), h'_p
+    attention: Tensor  # (E + n, heads), alpha (Eq. 4) of the edges, then of the passages' self-loops
+    gate: Tensor  # f_p (Eq. 9): (n, d), or (n, 1) where it is a constant
 
 
 class QueryPassageGNN(nn.Module):
@@ -106,10 +115,11 @@ class QueryPassageGNN(nn.Module):
         super().__init__()
         self.config = config
         d = config.dimension
+        layer = partial(GraphAttention, dimension=d, heads=config.heads, edge_dimension=config.feature_dimension)
         if config.layers == 2:
-            self.query_attention = self._layer(typed=False)
+            self.query_attention = layer()
             self.combine = nn.Linear(2 * d, d)
-        self.passage_attention = self._layer(typed=config.labelled)
+        self.passage_attention = layer(typed=config.labelled)
         if config.gate == "learned":
             self.gate = nn.Linear(2 * d, d)
             self.w_l = nn.Parameter(torch.zeros(d)) if config.labelled else None
@@ -117,21 +127,13 @@ class QueryPassageGNN(nn.Module):
             self.W_p, self.W_l = nn.Parameter(torch.eye(d)), nn.Parameter(torch.zeros(d, d))
             self.exponent = nn.Parameter(torch.tensor(0.5))
             self.register_buffer("A", torch.eye(d))
-        self._reset_linear_layers()
-
-    def _layer(self, *, typed: bool) -> GraphAttention:
-        c = self.config
-        return GraphAttention(dimension=c.dimension, heads=c.heads, edge_dimension=c.feature_dimension, typed=typed)
-
-    @torch.no_grad()
-    def _reset_linear_layers(self) -> None:
-        if self.config.layers == 2:
-            half = torch.eye(self.config.dimension) / 2
-            self.combine.weight.copy_(torch.cat([half, half], dim=1))
-            self.combine.bias.zero_()
-        if self.config.gate == "learned":
-            self.gate.weight.zero_()
-            self.gate.bias.fill_(GATE_BIAS)
+        with torch.no_grad():
+            if config.layers == 2:
+                self.combine.weight.copy_(torch.cat([torch.eye(d) / 2, torch.eye(d) / 2], dim=1))
+                self.combine.bias.zero_()
+            if config.gate == "learned":
+                self.gate.weight.zero_()
+                self.gate.bias.fill_(GATE_BIAS)
 
     def interactive_queries(
         self,
@@ -160,25 +162,23 @@ class QueryPassageGNN(nn.Module):
         """
         if self.config.layers == 1:
             return h_q
-        features, loops = self._given(edge_features, loop_features)
         product = self.config.edge_features == "product"
-        gathered = self.query_attention.dense(h_q, neighbours, features, loops, keep, product=product)
+        gathered = self.query_attention.dense(h_q, neighbours, edge_features, loop_features, keep, product=product)
         combined: Tensor = self.combine(torch.cat([gathered, h_q], dim=1))
         return combined
 
     def interactive_passages(
         self,
         h_p: Tensor,
+        h_q: Tensor,
         h_q_prime: Tensor,
         edge_query: Tensor,
         edge_passage: Tensor,
         edge_features: Tensor | None = None,
         loop_features: Tensor | None = None,
-        *,
-        h_q: Tensor | None = None,
         labelled: Tensor | None = None,
-        sums: tuple[Tensor, Tensor] | None = None,
-    ) -> Tensor:
+        labels: tuple[Tensor, Tensor] | None = None,
+    ) -> Informed:
         r"""Query-interactive passage embeddings.
 
         .. math::
@@ -190,71 +190,46 @@ class QueryPassageGNN(nn.Module):
 
         Args:
             h_p: embeddings of the passages, by the encoder that is being trained. *Shape:* (n, d).
-            h_q_prime: h'_q of the queries that have an edge. *Shape:* (u, d).
+            h_q: the queries' embeddings before Eq. 7, which "product" and `sums` read. *Shape:* (u, d).
+            h_q_prime: h'_q of the same queries. *Shape:* (u, d).
             edge_query: row of `h_q_prime` of each edge. *Shape:* (E,) int64.
             edge_passage: row of `h_p` of each edge, ascending. *Shape:* (E,) int64.
             edge_features: of (q, p); only with "cross_encoder". *Shape:* (E, d_e).
             loop_features: of (p, p); those of passages without edges have no effect. *Shape:* (n, d_e).
-            h_q: the queries' embeddings before Eq. 7; only with "product", which multiplies them by h_p.
-                *Shape:* (u, d).
             labelled: 1 for edges of queries that are labelled with the passage, else 0; only with `labelled` in the
                 configuration, which adds w_l to Eq. 9 where a passage has such an edge. *Shape:* (E,) float.
-            sums: the sum of each passage's labelled h_q, and how many these are; only with `sums` in the configuration.
-                *Shape:* (n, d), (n,).
-
-        *Shape:* (n, d).
+            labels: rows of the query and of the passage of each label, whether it is an edge or not; `sums` reads them.
+                *Shape:* (L,), (L,) int64.
         """
-        features = self._passage_features(h_p, edge_query, edge_passage, edge_features, loop_features, h_q)
-        edges = (h_p, h_q_prime, edge_query, edge_passage)
-        gathered = self.passage_attention.ragged(*edges, *features, labelled)
-        informed = self._filter(gathered, h_p, _have_label(len(h_p), edge_passage, labelled)) * gathered
-        informed = informed + self._own(h_p, sums)
-        of_length_1 = self.config.similarity == "cosine" and self.config.unit_length
-        return F.normalize(informed, dim=1) if of_length_1 else informed
+        config, n = self.config, len(h_p)
+        if config.edge_features == "product":
+            edge_features = h_q.index_select(0, edge_query) * h_p.index_select(0, edge_passage)
+            loop_features = h_p * h_p
+        edges = h_q_prime, edge_query, edge_passage, edge_features, loop_features, labelled
+        gathered, attention = self.passage_attention.ragged(h_p, *edges)  # Eq. 8
+        if config.gate == "learned":
+            logits = self.gate(torch.cat([gathered, h_p], dim=1))
+            if self.w_l is not None and labelled is not None:
+                have_label = labelled.new_zeros(n).index_add(0, edge_passage, labelled).clamp(max=1)
+                logits = logits + have_label.unsqueeze(1) * self.w_l
+            gate = torch.sigmoid(logits)  # Eq. 9
+        else:
+            gate = h_p.new_full((n, 1), float(config.gate))
+        informed = gate * gathered + (self._own(h_p, h_q, labels) if config.sums else h_p)  # Eq. 10
+        if config.similarity == "cosine" and config.unit_length:
+            informed = F.normalize(informed, dim=1)
+        return Informed(informed, attention, gate)
 
-    def explain(
-        self,
-        h_p: Tensor,
-        h_q_prime: Tensor,
-        edge_query: Tensor,
-        edge_passage: Tensor,
-        edge_features: Tensor | None = None,
-        loop_features: Tensor | None = None,
-        *,
-        h_q: Tensor | None = None,
-        labelled: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """The attention and the gates that `interactive_passages` computes from the same arguments.
-
-        Returns:
-            Attention (Eq. 4) of the edges, then of the passages' self-loops; and each passage's gate f_p (Eq. 9), as
-            the mean over its columns. *Shape:* (E + n, heads), (n,).
-        """
-        features = self._passage_features(h_p, edge_query, edge_passage, edge_features, loop_features, h_q)
-        inputs = (h_p, h_q_prime, edge_query, edge_passage, *features, labelled)
-        gate = self._filter(self.passage_attention.ragged(*inputs), h_p, _have_label(len(h_p), edge_passage, labelled))
-        opening = gate.mean(dim=1) if isinstance(gate, Tensor) else h_p.new_full((len(h_p),), gate)
-        return self.passage_attention.weights(*inputs), opening
-
-    def _own(self, h_p: Tensor, sums: tuple[Tensor, Tensor] | None) -> Tensor:
-        """h_p of Eq. 10; with `sums`, W_p h_p + n_p^-a W_l A sum. *Shape:* (n, d), ((n, d), (n,)) -> (n, d)."""
-        if not self.config.sums:
-            return h_p
+    def _own(self, h_p: Tensor, h_q: Tensor, labels: tuple[Tensor, Tensor] | None) -> Tensor:
+        """W_p h_p + n_p^-a W_l A sum of labelled h_q. *Shape:* (n, d), (u, d), two of (L,) -> (n, d)."""
         mapped = h_p @ self.W_p.T
-        if sums is None:  # nothing is labelled with these passages
+        if labels is None:
             return mapped
-        total, count = sums
+        ones = h_q.new_ones(len(labels[0]), 1)
+        total = segment_weighted_sum(ones, h_q.unsqueeze(1), *labels, len(h_p)).squeeze(1)
+        count = torch.bincount(labels[1], minlength=len(h_p))
         scale = count.clamp(min=1).to(h_p.dtype) ** -self.exponent
         return mapped + scale.unsqueeze(1) * (total @ (self.W_l @ self.A).T)
-
-    def _filter(self, gathered: Tensor, h_p: Tensor, have_label: Tensor | None) -> Tensor | float:
-        """The gate f_p of Eq. 9, or the constant in its place. *Shape:* (n, d), (n, d), (n,) -> (n, d)."""
-        if self.config.gate != "learned":
-            return float(self.config.gate)
-        logits = self.gate(torch.cat([gathered, h_p], dim=1))
-        if self.w_l is not None and have_label is not None:
-            logits = logits + have_label.unsqueeze(1) * self.w_l
-        return torch.sigmoid(logits)
 
     def groups(self, learning_rate: float) -> list[dict[str, Any]]:
         """Parameter groups of AdamW, by how fast they learn."""
@@ -265,24 +240,6 @@ class QueryPassageGNN(nn.Module):
                 rate *= weight.norm().item() / math.sqrt(self.config.dimension)
             groups.setdefault(rate, []).append(weight)
         return [{"params": weights, "lr": rate * learning_rate} for rate, weights in groups.items()]
-
-    def _given(self, edges: Tensor | None, loops: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """The cross-encoder's features if the network reads them, else None."""
-        return (edges, loops) if self.config.edge_features == "cross_encoder" else (None, None)
-
-    def _passage_features(
-        self,
-        h_p: Tensor,
-        edge_query: Tensor,
-        edge_passage: Tensor,
-        edge_features: Tensor | None,
-        loop_features: Tensor | None,
-        h_q: Tensor | None,
-    ) -> tuple[Tensor | None, Tensor | None]:
-        """The features of edges and self-loops that Eq. 8 reads, of whichever kind. *Shape:* (E, *), (n, *)."""
-        if self.config.edge_features == "product":
-            return _products(h_p, h_q, edge_query, edge_passage)
-        return self._given(edge_features, loop_features)
 
     def save(self, folder: Path) -> None:
         """Write `gnn.safetensors` and `gnn.json`, each by renaming a complete file."""
@@ -313,20 +270,6 @@ class QueryPassageGNN(nn.Module):
         network.to(next(iter(weights.values())).dtype)
         _read(folder, WEIGHTS, lambda path: network.load_state_dict(weights))
         return network
-
-
-def _have_label(n: int, edge_passage: Tensor, labelled: Tensor | None) -> Tensor | None:
-    """1 for passages that have a labelled edge, else 0; None without types. *Shape:* (E,), (E,) -> (n,)."""
-    if labelled is None:
-        return None
-    return labelled.new_zeros(n).index_add(0, edge_passage, labelled).clamp(max=1)
-
-
-def _products(h_p: Tensor, h_q: Tensor | None, edge_query: Tensor, edge_passage: Tensor) -> tuple[Tensor, Tensor]:
-    """h_q * h_p of each edge, h_p * h_p of each self-loop. *Shape:* (n, d), (u, d), (E,), (E,) -> (E, d), (n, d)."""
-    if h_q is None:
-        raise ValueError("edge_features 'product' needs h_q, the queries' embeddings before Eq. 7")
-    return h_q.index_select(0, edge_query) * h_p.index_select(0, edge_passage), h_p * h_p
 
 
 def _read(folder: Path, name: str, read: Callable[[Path], Any]) -> Any:

@@ -28,10 +28,11 @@ def segment_sum(values: Tensor, index: Tensor, n: int) -> Tensor:
 
     *Shape:* (n, ...).
     """
-    if _uses_torch_scatter():
-        total: Tensor = _torch_scatter().scatter_sum(values, index, dim=0, dim_size=n)
-        return total
-    return values.new_zeros(n, *values.shape[1:]).index_add(0, index, values)
+    scatter = _torch_scatter()
+    if scatter is None:
+        return values.new_zeros(n, *values.shape[1:]).index_add(0, index, values)
+    total: Tensor = scatter.scatter_sum(values, index, dim=0, dim_size=n)
+    return total
 
 
 def segment_softmax(logits: Tensor, index: Tensor, n: int) -> Tensor:
@@ -47,7 +48,12 @@ def segment_softmax(logits: Tensor, index: Tensor, n: int) -> Tensor:
 
     *Shape:* (E, heads).
     """
-    largest = _segment_max(logits.detach(), index, n)
+    scatter, detached = _torch_scatter(), logits.detach()
+    if scatter is None:
+        lowest = detached.new_full((n, detached.shape[1]), -torch.inf)
+        largest = lowest.scatter_reduce(0, index.unsqueeze(1).expand_as(detached), detached, "amax")
+    else:
+        largest = scatter.scatter_max(detached, index, dim=0, dim_size=n)[0]
     weights = (logits - largest.index_select(0, index)).exp()
     total = segment_sum(weights, index, n)
     return weights / total.index_select(0, index)
@@ -68,7 +74,7 @@ def segment_weighted_sum(weights: Tensor, values: Tensor, source: Tensor, target
 
     *Shape:* (n, heads, c).
     """
-    if values.device.type == "cpu" and not _uses_torch_scatter():
+    if values.device.type == "cpu" and _torch_scatter() is None:
         result: Tensor = _SparseProduct.apply(weights, values, source, target, n)  # type: ignore[no-untyped-call]
         return result
     return segment_sum(weights.unsqueeze(-1) * values.index_select(0, source), target, n)
@@ -125,25 +131,13 @@ def _sparse(weights: Tensor, source: Tensor, target: Tensor, shape: tuple[int, i
         return places, torch.sparse_csr_tensor(F.pad(ends, (1, 0)), columns, entries, size, check_invariants=False)
 
 
-def _segment_max(values: Tensor, index: Tensor, n: int) -> Tensor:
-    if _uses_torch_scatter():
-        largest: Tensor = _torch_scatter().scatter_max(values, index, dim=0, dim_size=n)[0]
-        return largest
-    rows = index.view(-1, *[1] * (values.dim() - 1)).expand_as(values)
-    return values.new_full((n, *values.shape[1:]), -torch.inf).scatter_reduce(0, rows, values, "amax")
-
-
-def _uses_torch_scatter() -> bool:
+def _torch_scatter() -> Any | None:
+    """The module if it was chosen, else None."""
     name = os.environ.get(SWITCH) or "torch"
     if name not in ("torch", "torch_scatter"):
         raise UserError(f"{SWITCH} is {name!r}: must be torch or torch_scatter; correct or unset it")
-    return name == "torch_scatter"
-
-
-def _torch_scatter() -> Any:
     try:
-        return importlib.import_module("torch_scatter")
+        return importlib.import_module(name) if name == "torch_scatter" else None
     except ImportError as error:
-        raise UserError(
-            f"{SWITCH} is 'torch_scatter', which is not installed: unset it, or install the gpu extra"
-        ) from error
+        told = f"{SWITCH} is {name!r}, which is not installed: unset it, or install the gpu extra"
+        raise UserError(told) from error

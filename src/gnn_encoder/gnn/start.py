@@ -59,18 +59,10 @@ class Start:
             gnn.exponent.fill_(form.power)
             gnn.config = gnn.config.model_copy(update={"unit_length": form.unit_length})
 
-    def of(self, gnn: QueryPassageGNN) -> tuple[object, ...]:
-        """The values that `apply` sets; None for those of weights that the network lacks."""
-        return (
-            self.gate if gnn.config.gate == "learned" else None,
-            self.label if gnn.passage_attention.b_l is not None else None,
-            self.mix if gnn.config.layers == 2 else None,
-            self.closed,
-        )
-
 
 IDENTITY = Start()
-STARTS = [Start(*values) for values in product((GATE_BIAS, 0.0, 2.0), (0.0, 8.0), (0.5, 0.0))]
+# Tried with each other; the first of each is the identity's.
+GATES, LABELS, MIXES = (GATE_BIAS, 0.0, 2.0), (0.0, 8.0), (0.5, 0.0)
 SHUT = -4.0  # a gate that lets little through, so that a closed form starts nearly as it is, and that can still learn
 
 
@@ -91,6 +83,15 @@ def closed_form(
     query, column = np.nonzero(dev.relevant)
     relevant = pl.DataFrame({"query": query, "passage": dev.pool[column]})
     return best_form(labelled, unmoved, relevant, unit_length=cosine)
+
+
+def starts_of(gnn: QueryPassageGNN, closed: ClosedForm | None = None) -> list[Start]:
+    """The starts of a network that differ in weights that it has, the identity first."""
+    config = gnn.config
+    gates = GATES if config.gate == "learned" else GATES[:1]
+    starts = product(gates, LABELS if config.labelled else LABELS[:1], MIXES if config.layers == 2 else MIXES[:1])
+    shut = (GATE_BIAS, SHUT) if config.gate == "learned" else (GATE_BIAS,)
+    return [*(Start(*values) for values in starts), *(Start(gate, closed=closed) for gate in shut if closed)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,12 +123,8 @@ def choose_start(
         closed: the best closed form, for a network with `sums`.
     """
     weights = deepcopy(gnn.state_dict())
-    found, tried = {}, set()
-    forms = [] if closed is None else [Start(gate=gate, closed=closed) for gate in (GATE_BIAS, SHUT)]
-    for start in [*STARTS, *forms]:
-        if start.of(gnn) in tried:  # it differs from another in weights that this network lacks
-            continue
-        tried.add(start.of(gnn))
+    found = {}
+    for start in starts_of(gnn, closed):
         start.apply(gnn)
         found[start] = reciprocal_ranks()
     best = max(found, key=lambda start: found[start].mean())

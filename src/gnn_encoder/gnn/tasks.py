@@ -1,4 +1,4 @@
-"""What is trained: phase one, the GNN on cached embeddings; phase two, encoder and GNN; the control, the encoder."""
+"""What is trained: the GNN on cached embeddings, the GNN with the encoder, and the control, the encoder alone."""
 
 import math
 from dataclasses import dataclass
@@ -10,8 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gnn_encoder.base.matrix import Rows
-from gnn_encoder.gnn.corpus_softmax import SAMPLE, WHOLE, CorpusSample, corpus_loss, positives_of
+from gnn_encoder.base.matrix import Rows, spans
 from gnn_encoder.gnn.graph import Graph
 from gnn_encoder.gnn.masking import MaskedSchedule, check_no_leak, propagation_mask
 from gnn_encoder.gnn.neighbourhood import Neighbourhood, Subgraph
@@ -32,8 +31,95 @@ from gnn_encoder.train.dual_encoder import (
     represent_queries,
 )
 from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch
+from gnn_encoder.train.grad_cache import Representations
 
 FACTORS = tuple(2.0**step for step in range(-5, 6))  # of the encoder's 1 / temperature
+WHOLE = 50_000  # a corpus of at most so many passages is in the softmax whole
+SAMPLE = 16_384  # random passages of a larger one
+
+
+@dataclass(frozen=True)
+class CorpusSample:
+    """The passages that a step scores. *Shape:* (c,) both; passages ascend.
+
+    `stands_for` has the logarithm of how many passages of the corpus each stands for: 0 where it is itself alone.
+    """
+
+    passages: Rows
+    stands_for: NDArray[np.float32]
+
+    @classmethod
+    def draw(
+        cls, n_passages: int, certain: Rows, whole: int, size: int, generator: np.random.Generator
+    ) -> "CorpusSample":
+        """A corpus of at most `whole` passages, or of a larger one `certain` and about `size` random ones."""
+        if n_passages <= whole:
+            return cls(np.arange(n_passages), np.zeros(n_passages, dtype=np.float32))
+        certain = np.unique(certain)
+        drawn = np.setdiff1d(generator.integers(n_passages, size=size), certain)
+        others = n_passages - len(certain)
+        passages = np.concatenate([certain, drawn])
+        stands_for = np.zeros(len(passages), dtype=np.float32)
+        stands_for[len(certain) :] = np.log(others / max(1, len(drawn)))
+        order = np.argsort(passages)
+        return cls(passages[order], stands_for[order])
+
+    def spared(self, items: Rows, examples: Examples) -> tuple[Rows, Rows]:
+        """Pairs of an item and a passage that is no negative of it, as a copy of a relevant one: places, columns.
+
+        *Shape:* (b,) -> (s,) twice.
+        """
+        passages, item = examples.spared_unlabelled(examples.queries[items])
+        column = np.searchsorted(self.passages, passages).clip(max=len(self.passages) - 1)
+        inside = self.passages[column] == passages
+        return item[inside], column[inside]
+
+
+def corpus_loss(
+    queries: Tensor,
+    passages: Tensor,
+    sample: CorpusSample,
+    items: Rows,
+    examples: Examples,
+    scale: Tensor | float,
+    *,
+    of: int,
+) -> Tensor:
+    r"""The part of the mean loss over a batch of `of` items that some of them, this rank's, have.
+
+    .. math::
+        L(q) = -\frac{1}{|P_q^+|} \sum_{p^+ \in P_q^+} \log \frac{e^{s(q, p^+)}}{\sum_p e^{s(q, p)}}
+
+    The sum below goes over the corpus, where Eq. 12 has the batch's passages. Above some size it is estimated: the
+    passages that the batch's queries retrieve or are labelled with count as they are, a random sample for the others.
+
+    Positives count by their weights where they have some, and alike where not.
+
+    Args:
+        queries: of the items. *Shape:* (b, d).
+        passages: of the sample, which holds all positives of the items. *Shape:* (c, d).
+        items: which examples these are. *Shape:* (b,).
+    """
+    logits = scale * queries @ passages.T + torch.from_numpy(sample.stands_for).to(passages.device)
+    spared = tuple(torch.from_numpy(at).to(passages.device) for at in sample.spared(items, examples))
+    logits = logits.index_put(spared, logits.new_tensor(-torch.inf)) if len(spared[0]) else logits
+    query, passage, weight = positives_of(examples, items)
+    column = torch.from_numpy(np.searchsorted(sample.passages, passage)).to(passages.device)
+    row, share = torch.from_numpy(query).to(passages.device), torch.from_numpy(weight).to(passages.device)
+    found = (logits.log_softmax(dim=1)[row, column] * share).sum()
+    return -found / of
+
+
+def positives_of(examples: Examples, items: Rows) -> tuple[Rows, Rows, NDArray[np.float32]]:
+    """All positives of some items: the place of their item, their rows, and their weights, which add up to 1 a query.
+
+    *Shape:* (b,) -> (p,) three times.
+    """
+    first = examples.positives.offsets[items]
+    at, query = spans(first, examples.positives.offsets[items + 1] - first)
+    weight = np.ones(len(at)) if examples.weights is None else examples.weights[at]
+    weight = weight / np.bincount(query, weights=weight, minlength=len(items))[query]
+    return query, examples.positives.values[at], weight.astype(np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +169,90 @@ def subgraph_of(neighbourhood: Neighbourhood, wanted: Rows, masked: Rows) -> tup
     return subgraph, position
 
 
+@dataclass(frozen=True)
+class Fixed:
+    """Embeddings that do not learn, where others are `Representations`."""
+
+    value: Tensor
+
+    def backward(self) -> None:
+        """Nothing: no parameter made them."""
+
+
+Nodes = tuple[Representations | Fixed, Representations | Fixed]  # h_p and h_q of a subgraph: (b, d), (u, d)
+
+
+class CachedEmbeddings:
+    """Those of M_de, which stay: E_P of the graph's cache, and E_Q.
+
+    Args:
+        queries: E_Q of all queries of the graph. *Shape:* (n, d).
+        of_dev: E_Q of the sampled dev queries. *Shape:* (q, d).
+    """
+
+    def __init__(self, queries: Tensor, of_dev: Tensor) -> None:
+        self.modules: dict[str, nn.Module] = {}
+        self.queries, self.of_dev = queries, of_dev
+
+    def asked(self, rows: Rows) -> Fixed:
+        """E_Q of some queries of the graph. *Shape:* (b,) -> (b, d)."""
+        return Fixed(self.queries[torch.from_numpy(rows)].to(device()))
+
+    def nodes(self, near: Neighbourhood, subgraph: Subgraph) -> Nodes:
+        """h_p and h_q of a subgraph."""
+        return Fixed(near.passage_embeddings(subgraph.passages)), self.asked(subgraph.queries)
+
+    def dev_queries(self, sample: DevSample) -> Tensor:
+        """E_Q of the sampled dev queries. *Shape:* (q, d)."""
+        return self.of_dev.to(device())
+
+
+class LearntEmbeddings:
+    """Those of the encoder that is being trained, with gradient where gradients are recorded.
+
+    Args:
+        texts: the graph's queries, of which the training queries are the first, and the passages.
+        dev_texts: all dev queries.
+    """
+
+    def __init__(self, encoder: DualEncoder, texts: Texts, dev_texts: TextTokens) -> None:
+        self.modules: dict[str, nn.Module] = {"encoder": encoder}
+        self._encoder, self._texts, self._dev_texts = encoder, texts, dev_texts
+        encoder.train()
+
+    def asked(self, rows: Rows) -> Representations:
+        """As of `CachedEmbeddings`."""
+        return represent_queries(self._encoder, self._texts, rows)
+
+    def nodes(self, _: Neighbourhood, subgraph: Subgraph) -> Nodes:
+        """As of `CachedEmbeddings`."""
+        encoder, texts, passages, queries = self._encoder, self._texts, subgraph.passages, subgraph.queries
+        if not torch.is_grad_enabled():
+            asked = embed_queries(encoder, texts.query_tokens, texts.batch_tokens, queries)
+            read = embed_passages(encoder, texts.passage_tokens, texts.batch_tokens, passages)
+            return Fixed(torch.from_numpy(read).to(device())), Fixed(torch.from_numpy(asked).to(device()))
+        h_p = represent_passages(encoder, texts, passages)
+        return h_p, self.asked(queries) if len(queries) else Fixed(h_p.value.new_empty(0, encoder.dimension))
+
+    def dev_queries(self, sample: DevSample) -> Tensor:
+        """As of `CachedEmbeddings`."""
+        found = embed_queries(self._encoder, self._dev_texts, self._texts.batch_tokens, sample.queries)
+        return torch.from_numpy(found).to(device())
+
+
+Embeddings = CachedEmbeddings | LearntEmbeddings
+
+
 class GNNTask:
-    """Phase one: only the GNN learns. E_Q and E_P stay those of M_de, so that all embeddings come from a cache.
+    """The GNN learns by Masked Graph Training, with the encoder if embeddings come from it.
+
+    Eq. 6 reads the passages of M_de's cache in any case. In phase one all else is cached too. In phase two, as in the
+    paper, queries and nodes are embedded by the encoder that is being trained, with gradient.
 
     Args:
         graphs: the one that trains, and the one that will inform the corpus, by which the dev sample is scored.
-        queries: E_Q of all queries of the graph. *Shape:* (n, d).
-        dev_queries: E_Q of the sampled dev queries. *Shape:* (q, d).
+        queries: where the embeddings of a batch's queries come from.
+        nodes: where those of the graph's queries and passages come from.
         scale: 1 / temperature.
     """
 
@@ -98,28 +261,30 @@ class GNNTask:
         gnn: QueryPassageGNN,
         graphs: tuple[Neighbourhood, Neighbourhood],
         supervision: Supervision,
-        queries: Tensor,
-        dev_queries: Tensor,
+        queries: Embeddings,
+        nodes: Embeddings,
         *,
         scale: float,
     ) -> None:
-        self.modules: dict[str, nn.Module] = {"gnn": gnn}
-        self._gnn, self._supervision, self._scale = gnn, supervision, scale
+        self.modules: dict[str, nn.Module] = {**queries.modules, **nodes.modules, "gnn": gnn}
+        self._gnn, self._supervision, self._queries, self._nodes = gnn, supervision, queries, nodes
         self._neighbourhood, self._deployed = graphs
-        self._queries, self._dev_queries = queries, dev_queries
+        self._scale = scale
 
     def __len__(self) -> int:
         return len(self._supervision)
 
     def step(self, number: int) -> float:
-        """Forward and backward of one batch by Eq. 6-12, on cached embeddings."""
+        """Forward and backward of one batch by Algorithm 1, lines 7-11 (Eq. 6-12)."""
         batch, masked = self._supervision.batch(number)
         asked, places = local_part(batch)
         subgraph, position = subgraph_of(self._neighbourhood, batch.passages[places], masked)
-        informed = self._informed(self._neighbourhood, subgraph)
-        queries = self._queries[torch.from_numpy(batch.queries[asked])].to(informed.device)
-        loss = batch_loss(queries, informed[position], batch, self._supervision.examples, self._scale)
+        queries = self._queries.asked(batch.queries[asked])
+        informed, nodes = self._informed(self._neighbourhood, subgraph)
+        loss = batch_loss(queries.value, informed[position], batch, self._supervision.examples, self._scale)
         loss.backward()
+        for side in (queries, *nodes):
+            side.backward()
         return loss.item()
 
     def evaluate(self) -> float:
@@ -128,15 +293,20 @@ class GNNTask:
 
     def reciprocal_ranks(self) -> NDArray[np.float64]:
         """RR@10 of each sampled dev query, with all queries in the graph. *Shape:* (q,)."""
-        dev = self._supervision.dev
-        with no_grad_eval(self._gnn):
-            near, columns = self._deployed, self._dev_queries.shape[1]
-            passages = shared_rows(dev.pool, WINDOW, columns, lambda rows: self._informed(near, near.around(rows)))
-        return reciprocal_ranks(self._dev_queries.to(passages.device), passages, dev.relevant, own=dev.own)
+        dev, near = self._supervision.dev, self._deployed
 
-    def _informed(self, near: Neighbourhood, subgraph: Subgraph) -> Tensor:
-        h_q = self._queries[torch.from_numpy(subgraph.queries)].to(near.device)
-        return near.passages_informed(self._gnn, subgraph, near.passage_embeddings(subgraph.passages), h_q)
+        def informed(rows: Rows) -> Tensor:
+            return self._informed(near, near.around(rows))[0]
+
+        with no_grad_eval(nn.ModuleDict(self.modules)):
+            queries = self._queries.dev_queries(dev)
+            passages = shared_rows(dev.pool, WINDOW, queries.shape[1], informed)
+        return reciprocal_ranks(queries, passages, dev.relevant, own=dev.own)
+
+    def _informed(self, near: Neighbourhood, subgraph: Subgraph) -> tuple[Tensor, Nodes]:
+        """h'_p of a subgraph's passages (Eq. 6-10), and the h_p and h_q that made them."""
+        h_p, h_q = self._nodes.nodes(near, subgraph)
+        return near.passages_informed(self._gnn, subgraph, h_p.value, h_q.value), (h_p, h_q)
 
 
 class Scale(nn.Module):
@@ -152,9 +322,10 @@ class Scale(nn.Module):
 
 
 class CorpusTask(GNNTask):
-    """Phase one with a softmax over the corpus, or a large sample of it, instead of the batch's passages.
+    """The same with a softmax over the corpus, or a large sample of it, which cached nodes afford.
 
-    The scores' factor learns too: where h'_p has any length, that of the encoder need not fit.
+    In phase two E_Q learns by the batch's queries alone: the graph keeps M_de's embeddings, of its passages and of the
+    queries that are its nodes. The scores' factor learns too: where h'_p has any length, the encoder's need not fit.
     """
 
     def __init__(self, *learning: Any, scale: float) -> None:
@@ -163,151 +334,29 @@ class CorpusTask(GNNTask):
         self.modules["scale"] = self.scale
 
     def step(self, number: int) -> float:
-        """Forward and backward of one batch by Eq. 6-11 and `corpus_loss`, on cached embeddings."""
+        """Forward and backward of one batch by Eq. 6-11 and `corpus_loss`."""
         everybody, masked = self._supervision.items(number)
-        return self._learn(number, everybody, masked, self._cached(local_share(everybody)))
+        items = local_share(everybody)
+        queries = self._queries.asked(self._supervision.examples.queries[items])
+        loss = corpus_loss(queries.value, *self._scored(number, masked, items), self.scale(), of=len(everybody))
+        loss.backward()
+        queries.backward()
+        return loss.item()
 
     @torch.no_grad()
     def calibrate(self) -> None:
         """Let the factor start where the loss of the first batch is least."""
         (items, masked), start = self._supervision.items(0), self.scale().item()
-        scored = self._cached(items), *self._scored(0, masked), items, len(items)
-        self.scale.log.fill_(
-            math.log(min((start * by for by in FACTORS), key=lambda by: self._loss(*scored, by).item()))
-        )
+        queries = self._nodes.asked(self._supervision.examples.queries[items]).value
+        scored = self._scored(0, masked, items)
+        losses = {by: corpus_loss(queries, *scored, start * by, of=len(items)).item() for by in FACTORS}
+        self.scale.log.fill_(math.log(start * min(losses, key=losses.__getitem__)))
 
-    def _learn(self, number: int, everybody: Rows, masked: Rows, queries: Tensor) -> float:
-        """Forward and backward of a step; `queries` are E_Q of this rank's share of everybody's items."""
-        items, scored = local_share(everybody), self._scored(number, masked)
-        loss = self._loss(queries, *scored, items, len(everybody), self.scale())
-        loss.backward()
-        return loss.item()
-
-    def _cached(self, items: Rows) -> Tensor:
-        return self._queries[torch.from_numpy(self._supervision.examples.queries[items])].to(device())
-
-    def _scored(self, number: int, masked: Rows) -> tuple[Tensor, CorpusSample]:
-        """The h'_p and the passages that a step scores."""
-        sample = self._supervision.scored(number, self._neighbourhood.graph)
-        subgraph, _ = subgraph_of(self._neighbourhood, sample.passages, masked)
-        return self._informed(self._neighbourhood, subgraph), sample
-
-    def _loss(
-        self, queries: Tensor, informed: Tensor, sample: CorpusSample, items: Rows, of: int, scale: Tensor | float
-    ) -> Tensor:
-        return corpus_loss(queries, informed, sample, items, self._supervision.examples, scale, of=of)
-
-
-class QueryTask(CorpusTask):
-    """Phase two with a softmax over the corpus: E_Q and the GNN learn together.
-
-    The graph keeps M_de's embeddings, of its passages and of the queries that are its nodes, so that a step encodes
-    its queries alone.
-
-    Args:
-        texts, dev_texts: as in `JointTask`.
-        embeddings: those of phase one: of the graph's queries, and of the dev queries.
-    """
-
-    def __init__(
-        self,
-        encoder: DualEncoder,
-        texts: Texts,
-        dev_texts: TextTokens,
-        gnn: QueryPassageGNN,
-        graphs: tuple[Neighbourhood, Neighbourhood],
-        supervision: Supervision,
-        *embeddings: Tensor,
-    ) -> None:
-        super().__init__(gnn, graphs, supervision, *embeddings, scale=encoder.scale)
-        self.modules["encoder"] = encoder
-        self._encoder, self._texts, self._dev_texts = encoder, texts, dev_texts
-        encoder.fix_passages()
-        encoder.train()
-
-    def step(self, number: int) -> float:
-        """Forward and backward of one batch by Eq. 6-11 and `corpus_loss`, the queries through GradCache."""
-        everybody, masked = self._supervision.items(number)
-        rows = self._supervision.examples.queries[local_share(everybody)]
-        asked = represent_queries(self._encoder, self._texts, rows)
-        loss = self._learn(number, everybody, masked, asked.value)
-        asked.backward()
-        return loss
-
-    def reciprocal_ranks(self) -> NDArray[np.float64]:
-        """As in phase one, with the dev queries embedded anew."""
-        with no_grad_eval(self._encoder):
-            asked = self._encoder, self._dev_texts, self._texts.batch_tokens, self._supervision.dev.queries
-            self._dev_queries = torch.from_numpy(embed_queries(*asked))
-            return super().reciprocal_ranks()
-
-
-class JointTask:
-    """Phase two, as in the paper: encoder and GNN learn together.
-
-    The embeddings in Eq. 7-11 are computed by the encoder that is being trained, with gradient. Only the passages of
-    Eq. 6 still come from M_de's cache.
-
-    Args:
-        texts: the graph's queries, of which the training queries are the first, and the passages.
-        dev_texts: all dev queries.
-        graphs: as in phase one.
-    """
-
-    def __init__(
-        self,
-        encoder: DualEncoder,
-        texts: Texts,
-        dev_texts: TextTokens,
-        gnn: QueryPassageGNN,
-        graphs: tuple[Neighbourhood, Neighbourhood],
-        supervision: Supervision,
-    ) -> None:
-        self.modules: dict[str, nn.Module] = {"encoder": encoder, "gnn": gnn}
-        self._encoder, self._texts, self._dev_texts = encoder, texts, dev_texts
-        self._gnn, self._supervision, (self._neighbourhood, self._deployed) = gnn, supervision, graphs
-        encoder.train()
-
-    def __len__(self) -> int:
-        return len(self._supervision)
-
-    def step(self, number: int) -> float:
-        """Forward and backward of one batch by Algorithm 1, lines 7-11."""
-        batch, masked = self._supervision.batch(number)
-        asked, places = local_part(batch)
-        subgraph, position = subgraph_of(self._neighbourhood, batch.passages[places], masked)
-        encoder, texts = self._encoder, self._texts
-        queries = represent_queries(encoder, texts, batch.queries[asked])
-        passages = represent_passages(encoder, texts, subgraph.passages)
-        sides = [queries, passages]
-        h_q = torch.empty(0, encoder.dimension, device=passages.value.device)
-        if len(subgraph.queries):
-            neighbours = represent_queries(encoder, texts, subgraph.queries)
-            sides.append(neighbours)
-            h_q = neighbours.value
-        informed = self._neighbourhood.passages_informed(self._gnn, subgraph, passages.value, h_q)
-        loss = batch_loss(queries.value, informed[position], batch, self._supervision.examples, encoder.scale)
-        loss.backward()
-        for side in sides:
-            side.backward()
-        return loss.item()
-
-    def evaluate(self) -> float:
-        """Dev RR@10 with all queries in the graph, by the encoder being trained, except for Eq. 6's cached passages."""
-        dev, encoder, texts = self._supervision.dev, self._encoder, self._texts
-
-        def informed(rows: Rows) -> Tensor:
-            subgraph = self._deployed.around(rows)
-            h_q = embed_queries(encoder, texts.query_tokens, texts.batch_tokens, subgraph.queries)
-            h_p = embed_passages(encoder, texts.passage_tokens, texts.batch_tokens, rows)
-            sides = (torch.from_numpy(side).to(device()) for side in (h_p, h_q))
-            return self._deployed.passages_informed(self._gnn, subgraph, *sides)
-
-        with no_grad_eval(encoder):
-            queries = embed_queries(encoder, self._dev_texts, texts.batch_tokens, dev.queries)
-            passages = shared_rows(dev.pool, WINDOW, encoder.dimension, informed)
-        ranks = reciprocal_ranks(torch.from_numpy(queries).to(device()), passages, dev.relevant, own=dev.own)
-        return float(ranks.mean())
+    def _scored(self, number: int, masked: Rows, items: Rows) -> tuple[Tensor, CorpusSample, Rows, Examples]:
+        """The h'_p and the passages that a step scores, for some items."""
+        near, sample = self._neighbourhood, self._supervision.scored(number, self._neighbourhood.graph)
+        subgraph, _ = subgraph_of(near, sample.passages, masked)
+        return self._informed(near, subgraph)[0], sample, items, self._supervision.examples
 
 
 class NoGNNTask:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import numpy as np
 import polars as pl
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from gnn_encoder.base.judgements import Identical, pair_counts, relevant_pairs
 from gnn_encoder.base.matrix import Matrix, Rows, check_shape, open_matrix
@@ -21,7 +19,7 @@ from gnn_encoder.gnn.masking import MaskedSchedule
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.gnn.start import choose_start, closed_form
-from gnn_encoder.gnn.tasks import CorpusTask, GNNTask, JointTask, NoGNNTask, QueryTask, Supervision
+from gnn_encoder.gnn.tasks import CachedEmbeddings, CorpusTask, GNNTask, LearntEmbeddings, NoGNNTask, Supervision
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import MGT, Params, Passes
 from gnn_encoder.search.exact import array_top_k
@@ -45,50 +43,31 @@ SCALE_RATE = 10.0  # of the learning rate of the scores' factor, in the GNN's
 Answered = Callable[[pl.DataFrame], pl.DataFrame]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Setup:
     """M_de and the data, from which GNN-encoder and its control start.
+
+    Args:
+        base: the system that M_de is.
 
     Attributes:
         encoder: M_de, which training changes.
         cached: its passage embeddings. *Shape:* (m, d).
         examples: what the training queries learn, weighed by how often a log has each pair.
-        dev_pairs: judged-relevant pairs of the dev queries, columns query, passage.
-        answered: where answers judge; None: the pairs are all.
-        dev_own: dev queries and the passages that they are themselves, columns query, passage.
-        params: the parameters of the stage.
     """
 
-    encoder: DualEncoder
-    examples: Examples
-    passages: TextTokens
-    cached: NDArray[Any]
-    dev_queries: TextTokens
-    dev_pairs: pl.DataFrame
-    answered: Answered | None
-    dev_own: pl.DataFrame
-    params: Params
-
-    @classmethod
-    def open(cls, base: str, params: Params) -> "Setup":
-        """That of M_de, which is the system `base`."""
-        n_passages, dev, precision = count_rows(project.PASSAGES), project.queries("dev"), params.encoder.precision
-        encoder = DualEncoder.load(project.encoder(base), precision=precision, dropout=params.mgt.joint.dropout)
-        check_shape(project.embeddings(base), (n_passages, encoder.dimension))
+    def __init__(self, base: str, params: Params) -> None:
+        n_passages, dev = count_rows(project.PASSAGES), project.queries("dev")
+        self.params, precision, dropout = params, params.encoder.precision, params.mgt.joint.dropout
+        self.encoder = DualEncoder.load(project.encoder(base), precision=precision, dropout=dropout)
+        check_shape(project.embeddings(base), (n_passages, self.encoder.dimension))
+        self.cached = open_matrix(project.embeddings(base))
         examples = read_examples(project.EXAMPLES, n_passages, Identical.read(project.IDENTICAL, "train"))
-        counts = pair_counts(project.queries("train"), project.COUNTS, project.PASSAGES)
+        self.examples = examples.weighed(pair_counts(project.queries("train"), project.COUNTS, project.PASSAGES))
+        self.passages, self.dev_queries = open_passages(self.encoder), open_queries(dev, self.encoder)
+        self._dev_pairs = relevant_pairs(dev, project.POSITIVES, project.PASSAGES)
+        self._dev_own = Identical.read(project.IDENTICAL, "dev").own
         hits = partial(answered, queries=dev, passages=project.PASSAGES, kind=params.evaluate.answers)
-        return cls(
-            encoder=encoder,
-            examples=examples.weighed(counts),
-            passages=open_passages(encoder),
-            cached=open_matrix(project.embeddings(base)),
-            dev_queries=open_queries(dev, encoder),
-            dev_pairs=relevant_pairs(dev, project.POSITIVES, project.PASSAGES),
-            answered=hits if judged_by_answers(dev) else None,
-            dev_own=Identical.read(project.IDENTICAL, "dev").own,
-            params=params,
-        )
+        self._answered = hits if judged_by_answers(dev) else None
 
     def texts(self, queries: TextTokens) -> Texts:
         """Some queries, and the passages."""
@@ -103,15 +82,15 @@ class Setup:
     def sample(self, *, whole: int, queries: int) -> DevSample:
         """The dev sample of so many queries; see `draw_dev`."""
         return draw_dev(
-            self.dev_pairs,
+            self._dev_pairs,
             lambda rows: self.embed(self.dev_queries, rows),
             self.cached,
             size=queries,
             whole=whole,
             depth=POOL_DEPTH,
             seed=self.params.seed,
-            answered=self.answered,
-            own=self.dev_own,
+            answered=self._answered,
+            own=self._dev_own,
         )
 
 
@@ -177,11 +156,16 @@ def train_gnn_encoder(
     history: History = []
     if len(alone) or (len(joint) and of_corpus):
         asked = setup.embed(queries), setup.embed(setup.dev_queries, one.queries)
-        cached = torch.from_numpy(asked[0]), torch.from_numpy(asked[1]).to(device())
-        history = train_on_embeddings(gnn, graphs, alone, *cached, scale=encoder.scale, mgt=mgt, folder=folder / "gnn")
+        cached = CachedEmbeddings(*map(torch.from_numpy, asked))
+        history = train_on_embeddings(gnn, graphs, alone, cached, scale=encoder.scale, mgt=mgt, folder=folder / "gnn")
     if len(joint):
-        learning = encoder, setup.texts(queries), setup.dev_queries, gnn, graphs, joint
-        task = QueryTask(*learning, *cached) if of_corpus else JointTask(*learning)
+        learnt = LearntEmbeddings(encoder, setup.texts(queries), setup.dev_queries)
+        task: GNNTask
+        if of_corpus:
+            encoder.fix_passages()
+            task = CorpusTask(gnn, graphs, joint, learnt, cached, scale=encoder.scale)
+        else:
+            task = GNNTask(gnn, graphs, joint, learnt, learnt, scale=encoder.scale)
         encoder.freeze_lower(params.encoder.frozen_layers)
         _log_rounds("encoder and GNN", joint)
         groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate)]
@@ -202,8 +186,7 @@ def train_on_embeddings(
     gnn: QueryPassageGNN,
     graphs: tuple[Neighbourhood, Neighbourhood],
     supervision: Supervision,
-    queries: Tensor,
-    dev_queries: Tensor,
+    cached: CachedEmbeddings,
     *,
     scale: float,
     mgt: MGT,
@@ -213,14 +196,14 @@ def train_on_embeddings(
 
     Args:
         graphs: the graph that trains, and the one that will inform the corpus.
-        queries, dev_queries, scale: as in `GNNTask`.
+        scale: 1 / temperature.
         folder: where what a killed run resumes from is kept.
     """
     kind = CorpusTask if mgt.alone.softmax == "corpus" else GNNTask
-    task, start = kind(gnn, graphs, supervision, queries, dev_queries, scale=scale), None
+    task, start = kind(gnn, graphs, supervision, cached, cached, scale=scale), None
     if gnn.config.labelled or gnn.config.sums:
         cosine = gnn.config.similarity == "cosine"
-        closed = closed_form(graphs[1], queries, dev_queries, supervision.dev, cosine=cosine)
+        closed = closed_form(graphs[1], cached.queries, cached.of_dev, supervision.dev, cosine=cosine)
         start = choose_start(gnn, task.reciprocal_ranks, closed)
     groups = _groups(task, gnn, mgt.alone.learning_rate)
     _log_rounds("GNN alone", supervision)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import count_rows, read_column
-from gnn_encoder.gnn.corpus import graph_encoder, open_informer
 from gnn_encoder.gnn.graph import open_labels, queries_of
+from gnn_encoder.gnn.neighbourhood import graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.searcher import current
