@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.files import cached, code_fingerprint, fingerprint, publish, write_json, write_text
+from gnn_encoder.base.files import cached, code_fingerprint, fingerprint, publish, write_json
 from gnn_encoder.base.matrix import ArrayWriter
 
 
@@ -31,15 +31,6 @@ def test_a_folder_replaces_another_and_leaves_nothing_of_it(tmp_path: Path) -> N
     publish(make(tmp_path / "new", a="new"), make(tmp_path / "target", a="old", b="old"))
     assert tree(tmp_path) == {"target/a": "new"}
     assert [path.name for path in tmp_path.iterdir()] == ["target"]
-
-
-def test_text_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "note.txt"
-    write_text(path, "été")
-    assert path.read_bytes() == "été".encode()
-    with pytest.raises(UnicodeEncodeError):
-        write_text(path, "half \ud800")
-    assert path.read_text(encoding="utf-8") == "été"
 
 
 @pytest.mark.parametrize("there", [False, True])
@@ -120,9 +111,6 @@ def test_the_caches_used_last_stay(tmp_path: Path) -> None:
     for key in ("one", "two", "one", "three"):
         use("train", key)
     assert {path.name for path in tmp_path.iterdir()} == {"train-one", "train-three"}
-    use("dev", "one")
-    use("train", "four", keep=1)
-    assert {path.name for path in tmp_path.iterdir()} == {"dev-one", "train-four"}
 
 
 @pytest.mark.parametrize("content", ["1 2 7", "1 2", "", None])

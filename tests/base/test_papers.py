@@ -5,7 +5,6 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from ..project import ROOT
@@ -31,12 +30,3 @@ def test_each_default_is_the_value_of_its_key() -> None:
     assert (["6"], ["build_graph.k"]) in rows
     told = {key: yaml.safe_load(value) for default, keys in rows for key, value in zip(keys, default, strict=True)}
     assert told == {key: reduce(lambda section, name: section[name], key.split("."), params) for key in told}
-
-
-@pytest.mark.parametrize("name", ["msmarco", "nq"])
-def test_each_key_is_set_where_a_paper_is_repeated(name: str) -> None:
-    config = values(ROOT / "configs" / f"{name}.yaml")
-    for _, keys in default_and_key():
-        for key in keys:
-            section, _, last = key.rpartition(".")
-            assert last in reduce(lambda inner, part: inner[part], section.split("."), config), key

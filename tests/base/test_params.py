@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import pydantic
 import pytest
 import yaml
 from dvc.utils.hydra import apply_overrides
@@ -21,11 +20,6 @@ DEFAULTS = "`git show HEAD:params.yaml` shows the default"
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.name)
 def test_committed_experiments_load(path: Path) -> None:
     preview([str(path)], ROOT / "params.yaml")
-
-
-def test_an_experiment_is_frozen() -> None:
-    with pytest.raises(pydantic.ValidationError):
-        load_params(ROOT / "params.yaml").mgt.beta = 0.5  # type: ignore[misc]
 
 
 @pytest.fixture
@@ -145,13 +139,10 @@ def test_a_rate_set_by_dvc_exp_run(values: dict[str, Any], tmp_path: Path, rate:
     assert changed.model_copy(update={"mgt": mgt}) == expected
 
 
-def test_not_utf8(values: dict[str, Any], tmp_path: Path) -> None:
+def test_no_file_and_none_of_utf8(values: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "params.yaml"
+    with pytest.raises(UserError, match=r"params.yaml: no such file; run from the project's root, or `git checkout "):
+        load_params(path)
     path.write_bytes(yaml.safe_dump(values).encode() + b"# caf\xe9\n")
     with pytest.raises(UserError, match=r"params.yaml: not valid YAML in UTF-8: .* 0xe9"):
         load_params(path)
-
-
-def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"params.yaml: no such file; run from the project's root, or `git checkout "):
-        load_params(tmp_path / "params.yaml")

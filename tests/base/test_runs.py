@@ -1,5 +1,4 @@
 import gzip
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +31,6 @@ def test_same_results_same_bytes(tmp_path: Path) -> None:
     small_run(tmp_path / "other_name.trec.gz")
     found = (tmp_path / "a.trec.gz").read_bytes()
     assert found == (tmp_path / "other_name.trec.gz").read_bytes() and found[4:8] == bytes(4), "no time stamp"
-    subprocess.run(["gzip", "-t", str(tmp_path / "a.trec.gz")], check=True)
 
 
 def test_reads_what_was_written(tmp_path: Path) -> None:
@@ -78,21 +76,13 @@ def test_a_byte_order_mark_is_no_part_of_an_id(tmp_path: Path, start: str) -> No
     assert read_run(path).select("qid", "pid").rows() == [("q", "p"), ("r", "p\ufeff")]
 
 
-def test_invalid_utf8_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "bad.trec"
-    path.write_bytes(b"q Q0 p 1 3 t\nq Q0 \xff 2 2 t\n")
-    with pytest.raises(UserError, match="line 2: not UTF-8"):
-        read_run(path)
-
-
 @pytest.mark.parametrize("keep", [5, 30])
-def test_truncated_gzip(tmp_path: Path, keep: int) -> None:
+def test_what_is_no_text(tmp_path: Path, keep: int) -> None:
     small_run(tmp_path / "a.gz")
     (tmp_path / "b.gz").write_bytes((tmp_path / "a.gz").read_bytes()[:keep])
-    with pytest.raises(UserError, match="truncated"):
-        read_run(tmp_path / "b.gz")
-
-
-def test_white_space_in_an_id(tmp_path: Path) -> None:
+    (tmp_path / "bad.trec").write_bytes(b"q Q0 p 1 3 t\nq Q0 \xff 2 2 t\n")
+    for name, told in (("b.gz", "truncated"), ("bad.trec", "line 2: not UTF-8")):
+        with pytest.raises(UserError, match=told):
+            read_run(tmp_path / name)
     with pytest.raises(UserError, match="'a b'"):
         write_run(tmp_path / "a.gz", ["a b"], PIDS, np.array([[0]]), np.array([[1.0]]), "x")

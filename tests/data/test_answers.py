@@ -24,44 +24,30 @@ E_ACUTE, E_COMBINING = "\u00e9", "e\u0301"  # é as one character and as two
 STRINGS = [
     ("a word", ["oven"], "The oven is hot.", True),
     ("part of a word", ["art"], "He will start the party.", False),
-    ("several words", ["hot oven"], "a hot oven door", True),
     ("a word in between", ["hot oven"], "a hot gas oven", False),
-    ("white space around the answer", ["  oven \n"], "an oven", True),
     ("no answers", [], "an oven", False),
     ("empty answer", [""], "an oven", False),
-    ("control characters alone", ["\x00\u200b\u00ad"], "an oven", False),
     ("sharp s is not ss", ["strasse"], "Straße", False),
     ("Greek final sigma is a form of its own", ["οδος"], "ΟΔΟΣ", True),
     ("accent composed in the answer", [f"caf{E_ACUTE}"], f"a caf{E_COMBINING}", True),
-    ("accent left out in the answer", ["cafe"], f"a caf{E_ACUTE}", False),
     ("ligature is not its letters", ["office"], "the o\ufb03ce", False),
-    ("part of a number", ["42"], "In 1942", False),
-    ("currency sign is a token", ["$5"], "It costs $5 today", True),
-    ("per cent", ["5%"], "up by 5 %", True),
     ("full stop in the answer has to be there", ["U.S."], "the US army", False),
     ("hyphen is a token", ["well known"], "a well-known oven", False),
     ("soft hyphen cuts a word", ["oven"], "ov\u00aden", False),
     ("underscore cuts a word", ["oven"], "hot_oven", True),
     ("Chinese run of signs is one word", ["北京"], "我在北京工作", False),
-    ("Chinese between punctuation", ["北京"], "首都：北京。", True),
     ("Devanagari vowel signs are of the word", ["हिन्दी"], "भाषा हिन्दी है", True),
     ("emoji with a skin tone has one token more", ["👍🏽"], "👍", False),
     ("punctuation alone", ["?"], "Why?", True),
     ("a very long answer", ["oven " * 5000], "x " + "oven " * 5000, True),
-    ("a very long answer, one word off", ["oven " * 5000 + "pan"], "oven " * 6000, False),
-    ("special characters of expressions are plain", ["a.c"], "abc", False),
 ]
 
 EXPRESSIONS = [
-    ("an expression", [r"19\d\d"], "In 1942", True),
-    ("inside a word", ["art"], "start", True),
     ("line starts", [r"^oven"], "hot\noven", True),
     ("full stop is not a line end", ["hot.oven"], "hot\noven", False),
-    ("alternatives", ["gas|oven"], "an oven", True),
     ("two expressions", ["gas", "ov[aeiou]n"], "an oven", True),
     ("accents are taken apart in both", [f"caf{E_ACUTE}"], f"caf{E_COMBINING}", True),
     ("letters with accents are two characters", ["caf.$"], f"caf{E_ACUTE}", False),
-    ("empty expression", [""], "an oven", False),
     ("words in Unicode", [r"^\w+$"], "北京", True),
     ("many steps", [r"(\w+\s?)+!"], "a " * 200, False),
 ]
@@ -121,11 +107,6 @@ def test_random_texts_equal_the_literal_version() -> None:
         assert prepared(text, "string").split(" ")[1:-1] == (tokens(text) or [""])
         hits += found
     assert 500 < hits < 2500
-
-
-def test_case_is_lowered_token_by_token() -> None:
-    """A sigma is final at the end of its token, whatever stands behind the token."""
-    assert prepared("ΟΔΟΣ'Α", "string") == " οδος ' α "
 
 
 @pytest.mark.parametrize("answer", ["(", "[z-a]", "*a", "a{2,1}", r"\p{Nothing}", "(" * 3000 + ")" * 3000])
@@ -189,10 +170,6 @@ def test_pairs_by_expressions(tmp_path: Path, passages: Path) -> None:
     assert set(found.select("query", "passage").rows()) == {(0, 4), (0, 5), (1, 7)}
 
 
-def test_no_pairs(queries: Path, passages: Path) -> None:
-    assert answered(every_pair(6, 10).clear(), queries, passages, "string").is_empty()
-
-
 def test_several_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(1)
     texts = [" ".join(generator.choice(WORDS, 3)) for _ in range(40)]
@@ -243,12 +220,6 @@ def test_the_first_one_in_the_run(tables: tuple[Path, Path]) -> None:
     table = best_answered(run, *tables, "string")
     assert table.rows() == [("q0", "p2", 1), ("q1", "p4", 1)]
     assert table.to_arrow().cast(QRELS).num_rows == 2
-
-
-def test_passages_further_down_are_not_taken(tables: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "DEPTH", 1)
-    run = bm25({"q0": ["p0", "p2"], "q1": ["p3"]})
-    assert best_answered(run, *tables, "string").rows() == [("q1", "p3", 1)]
 
 
 def test_no_query_has_one(tables: tuple[Path, Path]) -> None:

@@ -6,7 +6,6 @@ scripts/test.sh tests/fuzz --long         thousands of new examples of each form
 import gzip
 import json
 import re
-import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import chdir
@@ -33,12 +32,11 @@ from gnn_encoder.estimator.command import read_files
 from gnn_encoder.evaluate.judge import by_qrels, judge_runs
 from gnn_encoder.pipeline import experiment
 from gnn_encoder.pipeline.params import Data, load_params
-from gnn_encoder.text.encoder import DualEncoder
 
 from ..data import sources as data_sources
 from ..data.conftest import data_of
 from ..project import ROOT
-from .mangling import CORPUS, RUN, flipped, folders, lines, mangled, odd, plain_lines, told, write
+from .mangling import CORPUS, RUN, flipped, folders, lines, mangled, plain_lines, told, write
 from .tables import npy, parquet, tables
 
 SOURCES = {
@@ -177,32 +175,6 @@ def test_changes_of_params(key: str, value: bytes, config: bytes) -> None:
             done = told(partial(experiment.lay_over, [argument]))
             assert not isinstance(done, UserError) or Path("params.yaml").read_bytes() == PARAMS
             load_params()
-
-
-# --- a base model -----------------------------------------------------------------------------------------------------
-
-MODEL = ROOT / "tests" / "tiny" / "model"
-KINDS_OF_MODULES = {"": "Transformer", "1_Pooling": "Pooling", "2_Normalize": "Normalize"}
-STATED: dict[str, Any] = {
-    "modules.json": [{"idx": 0, "path": path, "type": f"models.{kind}"} for path, kind in KINDS_OF_MODULES.items()],
-    "1_Pooling/config.json": {"pooling_mode": "mean", "pooling_mode_mean_tokens": True, "include_prompt": True},
-    "sentence_bert_config.json": {"max_seq_length": 40, "do_lower_case": True},
-    "config_sentence_transformers.json": {"prompts": {"query": "q: "}, "default_prompt_name": "query"},
-}
-STATED |= {name: json.loads((MODEL / name).read_bytes()) for name in ("config.json", "tokenizer_config.json")}
-OF_A_MODEL = {name: json.dumps(values).encode() for name, values in STATED.items()}
-
-
-@pytest.mark.parametrize("name", OF_A_MODEL)
-@given(data=st.data())
-def test_a_base_model(name: str, data: st.DataObject) -> None:
-    content = data.draw(st.one_of(mangled(OF_A_MODEL[name]), odd(STATED[name]).map(lines)))
-    with TemporaryDirectory() as place:
-        folder = shutil.copytree(MODEL, Path(place, "model"))
-        write(folder, OF_A_MODEL | {name: content})
-        changes = {"model": str(folder), "passage_length": 32}
-        params = load_params(ROOT / "params.yaml").encoder.model_copy(update=changes)
-        told(partial(DualEncoder.from_pretrained, params))
 
 
 # --- vectors ----------------------------------------------------------------------------------------------------------

@@ -23,10 +23,9 @@ def relevant_pairs(queries: Path, qrels: Path, passages: Path) -> pl.DataFrame:
 
 
 def pair_counts(queries: Path, counts: Path, passages: Path) -> pl.DataFrame:
-    """How often pairs were logged, as rows of the tables: columns `query`, `passage`, `count`; empty if none was.
+    """How often pairs were logged, by a COUNTS table: columns `query`, `passage` (rows of the tables), `count`.
 
-    Args:
-        counts: a COUNTS table; its pairs of queries that are not in `queries` are passed over.
+    Pairs of queries that are not in `queries` are passed over.
     """
     table = read_table(counts, COUNTS)
     if table.is_empty():  # the source does not count: the passages need not be read
@@ -35,12 +34,9 @@ def pair_counts(queries: Path, counts: Path, passages: Path) -> pl.DataFrame:
 
 
 def with_rows(run: pl.DataFrame, queries: Path, passages: Path) -> pl.DataFrame:
-    """Add the row numbers of a run's ids in their tables to the run, as columns `query` and `passage`.
+    """Add the row numbers of a run's qid and pid in their tables to the run, as columns `query` and `passage`.
 
     A line of the run is left out when its query or its passage is not in the table.
-
-    Args:
-        run: columns qid, pid, among others.
     """
     wanted = run["pid"].unique().implode()
     query_rows = pl.scan_parquet(queries).select("qid").with_row_index("query").collect()
@@ -72,25 +68,16 @@ ROOM = 1_000  # own passages of a query
 
 @dataclass(frozen=True, kw_only=True)
 class Identical:
-    """The copies of a corpus, and the own passages of a table of queries.
+    """The copies of a corpus, and the own passages of a table of queries."""
 
-    Attributes:
-        copies: the passages that repeat an earlier one, ascending. *Shape:* (c,).
-        firsts: the first passage with the title and text of each copy. *Shape:* (c,).
-        own: columns query, passage: the passages that a query is itself, unless one of them is relevant for it.
-    """
-
-    copies: Rows = field(default_factory=NO_ROWS.copy)
-    firsts: Rows = field(default_factory=NO_ROWS.copy)
+    copies: Rows = field(default_factory=NO_ROWS.copy)  # passages that repeat an earlier one, ascending; *Shape:* (c,)
+    firsts: Rows = field(default_factory=NO_ROWS.copy)  # the first passage with the title and text of each; (c,)
+    # Columns query, passage: the passages that a query is itself, unless one of them is relevant for it.
     own: pl.DataFrame = field(default_factory=NO_PAIRS.clone)
 
     @classmethod
     def read(cls, folder: Path, own: str | Path | None) -> Self:
-        """Read what stage prepare found.
-
-        Args:
-            own: the split, or the table, of the queries' own passages; None: no query has any.
-        """
+        """Read what stage prepare found; `own`: split or table of the queries' own passages, None: none has any."""
         rows, firsts = read_table(folder / "copies.parquet", COPIES).cast(pl.Int64).to_numpy().T
         if own is None:
             return cls(copies=rows, firsts=firsts)
@@ -127,9 +114,7 @@ class Identical:
     def distinct(self, found: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
         """Candidates of which none is the query itself or an unlabelled copy of a labelled one, and each text is once.
 
-        Args:
-            found: a CANDIDATES table. Of copies the best is kept; the ranks of what is kept are consecutive again.
-            pairs: labelled pairs, columns query, passage.
+        Of copies the best is kept; the ranks of what is kept are consecutive again. `pairs` are the labelled ones.
         """
         if not len(self.copies) and self.own.is_empty():
             return found

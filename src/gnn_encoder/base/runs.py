@@ -63,8 +63,7 @@ def write_ranking(
 def read_run(path: Path) -> pl.DataFrame:
     """Read a run written by this or any other tool, plain or gzip, with any white space between its fields.
 
-    Returns:
-        Columns qid, pid, rank, score, as `RUN`; lines in the file's order.
+    Columns qid, pid, rank, score, as `RUN`; lines in the file's order.
     """
     frame = _read(path, pl.col("rank").cast(pl.Int32, strict=False))
     _refuse_twice(path, frame, "rank")
@@ -80,9 +79,7 @@ def as_run(passages: NDArray[np.integer[Any]], qids: pl.Series, pids: pl.Series)
 def as_matrices(run: pl.DataFrame, queries: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """A run's passages and scores, best first, passage -1 where a query has fewer. *Shape:* (q,) -> (q, k) each.
 
-    Args:
-        run: columns query, passage, rank, score.
-        queries: row numbers, sorted.
+    The run has columns query, passage, rank, score; `queries` are its row numbers, sorted.
     """
     at = np.searchsorted(queries, run["query"].to_numpy()), run["rank"].to_numpy() - 1
     shape = len(queries), int(at[1].max(initial=-1)) + 1
@@ -95,9 +92,7 @@ def read_scored_run(path: Path) -> pl.DataFrame:
     """Read a run of any tool as trec_eval reads it: passages are ranked by score, whatever the rank field says.
 
     Scores are compared in single precision. Passages with equal scores stand in descending order of their ids' bytes.
-
-    Returns:
-        Columns as of `read_run`, sorted by rank within a query.
+    Columns are as of `read_run`, sorted by rank within a query.
     """
     frame = _read(path, pl.lit(1, pl.Int32).alias("rank"))
     frame = frame.sort(pl.col("score").cast(pl.Float32), "pid", descending=True, maintain_order=True)

@@ -47,8 +47,6 @@ TARGETS = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("logit", p
 # The sampled dev queries with the passages that they rank while M_ce trains; `query` and `passage` are row numbers.
 DEV_CANDIDATES = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("relevant", pa.bool_())])
 
-# Of each node of the graph after the training queries: the passage that it was generated from, -1 if it was not.
-
 # How a trained GNN weighs the queries of a passage (`attention`: Eq. 4, mean over heads; query -1: the passage itself)
 # and how far the passage's gate opens (`gate`: Eq. 9, mean over columns; the same in all rows of a passage).
 ATTENTION = pa.schema(
@@ -61,12 +59,12 @@ def with_title(title: str, text: str, separator: str = " ") -> str:
     return f"{title}{separator}{text}" if title else text
 
 
-def edge_features(dimension: int) -> pa.Schema:
+def edge_schema(dimension: int) -> pa.Schema:
     """Schema of cross-encoder embeddings of (query, passage) pairs: `feature` is a fixed-size list of float16."""
     return pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("feature", pa.list_(pa.float16(), dimension))])
 
 
-def loop_features(dimension: int) -> pa.Schema:
+def loop_schema(dimension: int) -> pa.Schema:
     """Schema of cross-encoder embeddings of a node with itself; `node` is a row of queries or of passages."""
     return pa.schema([("node", pa.int32()), ("feature", pa.list_(pa.float16(), dimension))])
 
@@ -117,8 +115,6 @@ def _columns(schema: pa.Schema) -> str:
 ROW_GROUP = 16_384  # rows
 PICKED = 1_024  # the same, of a table of which a search picks rows: it reads a whole row group for each
 Row = TypeVar("Row")
-
-
 Batches = Iterable[pa.RecordBatch | pa.Table]
 
 
@@ -163,12 +159,9 @@ def iterate_texts(path: Path, schema: pa.Schema, columns: list[str]) -> Iterator
 def candidates_table(
     passages: NDArray[np.integer[Any]], scores: NDArray[np.floating[Any]], *, first: int = 0
 ) -> pa.Table:
-    """Top-k results as the candidates table.
+    """Top-k results, best first, passage -1 where fewer were found, as the candidates table.
 
-    Args:
-        passages: passage rows, best first. *Shape:* (queries, k). -1 where fewer than k were found.
-        scores: *Shape:* (queries, k).
-        first: row of the first query.
+    `first` is the row of the first query. *Shape:* (queries, k) both.
     """
     n_queries, k = passages.shape
     query = np.repeat(np.arange(first, first + n_queries, dtype=np.int32), k)

@@ -46,13 +46,8 @@ def find_identical(passages: Path, queries: pl.DataFrame) -> tuple[Identical, pl
     id and the text of one begins with the other: the same id alone says nothing where both are counted from 0. It is
     all passages that its text holds of a document with its id.
 
-    Memory: 8 bytes a passage, and the queries.
-
-    Args:
-        queries: columns qid, text and others.
-
-    Returns:
-        The copies; and the columns of `queries` but text, with `passage`.
+    Memory: 8 bytes a passage, and the queries. `queries` has columns qid, text and others, which come back, but for
+    text, with `passage`.
     """
     asked, first = queries.with_columns(asked=without_case(one_form(pl.col("text")))).drop("text"), 0
     hashes, own = [np.empty(0, dtype=np.uint64)], list[pl.DataFrame]()
@@ -93,11 +88,7 @@ def _copies(hashes: Rows) -> tuple[Rows, Rows]:
 
 
 def _own_pairs(own: pl.DataFrame, relevant: pl.DataFrame, identical: Identical) -> pl.DataFrame:
-    """Own passages with all their copies, unless one of these is relevant: columns query, passage, sorted.
-
-    Args:
-        own, relevant: columns query, passage.
-    """
+    """Own passages with all their copies, unless one of these is relevant: columns query, passage, sorted."""
     if own.is_empty():
         return NO_PAIRS
     firsts = (

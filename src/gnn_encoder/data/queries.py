@@ -51,12 +51,7 @@ def own_queries(path: Path, others: list[pl.Series]) -> pl.DataFrame:
 
     Queries that other tables have are left out, whatever their case, white space and punctuation: those of train would
     stay in the graph when Masked Graph Training takes the labelled one out, and those of dev and test would take part
-    in the graph that they are judged by.
-
-    Args:
-        path: a text file with one query per line, plain or gzip, or a Parquet table with a column `text`, such as that
-            of the generated queries.
-        others: the texts of the splits, and of queries with hidden labels.
+    in the graph that they are judged by. `others` has the texts of these, and of queries with hidden labels.
     """
     texts = pl.Series("text", list(read_texts(path)), pl.String)
     keys, taken = query_keys(texts), query_keys(pl.concat(others).alias("text"))
@@ -69,7 +64,7 @@ def own_queries(path: Path, others: list[pl.Series]) -> pl.DataFrame:
 
 
 def read_texts(path: Path) -> Iterator[str]:
-    """Stream a user's queries, checking each."""
+    """Stream a user's queries: a text file with one a line, or a Parquet table with a column `text`."""
     if path.suffix == ".parquet":
         return (check_text(place, "query", row["text"]) for place, row in read_parquet(path, ["text"]))
     return (check_text(place, "query", " ".join(line.split())) for place, line in read_lines(path))
@@ -101,12 +96,7 @@ def write_generated(path: Path, passages: Path, target: Path, work: Path, per_pa
     """Write the table of generated queries: row r is query r % per_passage of passage r // per_passage.
 
     They are the first `per_passage` of each passage in the file's order; a passage with fewer has them again from its
-    first on. Lines of ids that are no passage's are passed over.
-
-    Args:
-        passages: the passages table; its ids are in memory.
-        target: the table to write, in the QUERIES schema without answers.
-        work: scratch folder, for the file as a Parquet table.
+    first on. Lines of ids that are no passage's are passed over. The passages' ids are in memory.
     """
     lines = tqdm(read_generated(path), desc="generated queries", unit=" lines")
     rows = ((pid, text) for pid, texts in lines for text in texts[:per_passage])

@@ -70,10 +70,6 @@ class Judgement(NamedTuple):
     logged: int | None = None  # how often it was logged, if the source counts
 
 
-Queries = Callable[[], Iterator[tuple[Place, Query]]]
-Judgements = Callable[[], Iterator[tuple[Place, Judgement]]]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Source:
     """The rows of one data set. Every call reads the files anew, in the same order.
@@ -83,8 +79,9 @@ class Source:
 
     files: list[Path]  # all that are read, for the fingerprint
     passages: Callable[[], Iterator[tuple[Place, Passage]]]
-    queries: Mapping[str, Queries]  # by split, perhaps with others: those without a judgement or answers are left out
-    judgements: Mapping[str, Judgements]  # by split; a split that is judged by answers has none
+    # By split, perhaps with others: those without a judgement or answers are left out.
+    queries: Mapping[str, Callable[[], Iterator[tuple[Place, Query]]]]
+    judgements: Mapping[str, Callable[[], Iterator[tuple[Place, Judgement]]]]  # a split with answers has none
     dropped: Callable[[], dict[str, int]] = dict  # what is left out on purpose, and how often
     lenient: bool = False  # whether judgements of unknown ids, and further ones of a pair, are left out, not refused
 
@@ -184,11 +181,9 @@ def read_json_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
 
 
 def read_columns(path: Path, names: Sequence[str] | None, *, quoted: bool = False) -> Iterator[tuple[Place, list[str]]]:
-    """Stream the rows of a table with a tab between its columns.
+    """Stream the rows of a table with a tab between its columns; without `names` the first row has these.
 
-    Args:
-        names: of the columns; None: the first row has them.
-        quoted: a column may stand in CSV's quotes; else quotes mean nothing.
+    If `quoted`, a column may stand in CSV's quotes; else quotes mean nothing.
     """
     csv.field_size_limit(sys.maxsize)  # csv's own limit is 128 KiB, and a text may have any length
     for place, line in read_lines(path):

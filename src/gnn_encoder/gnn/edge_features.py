@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import SCRATCH, cached, fingerprint
 from gnn_encoder.base.matrix import Rows, release, write_header
-from gnn_encoder.base.tables import count_rows, edge_features, loop_features, open_parquet
+from gnn_encoder.base.tables import count_rows, edge_schema, loop_schema, open_parquet
 from gnn_encoder.gnn.graph import Graph
 from gnn_encoder.pipeline import project
 from gnn_encoder.text.batches import Inputs
@@ -83,9 +83,9 @@ def embed_graph(
     retrieved = np.unique(passage)
     pairs = Inputs.pairs(queries, query, passages, passage, model.template, max_length)
     columns: dict[str, Rows] = {"query": query, "passage": passage}
-    schema = edge_features(model.dimension)
+    schema = edge_schema(model.dimension)
     embed_pairs(model, pairs, folder / "edges", columns, schema, batch_tokens=batch_tokens)
-    schema = loop_features(model.dimension)
+    schema = loop_schema(model.dimension)
     for name, tokens, ends in (
         ("query_loops", queries, np.arange(len(queries))),
         ("passage_loops", passages, retrieved),
