@@ -6,7 +6,6 @@ import pytest
 from numpy.typing import NDArray
 
 from gnn_encoder.base.matrix import Matrix
-from gnn_encoder.controls.choose import top
 from gnn_encoder.controls.closed_form import (
     DEPTH,
     GAMMAS,
@@ -20,7 +19,7 @@ from gnn_encoder.controls.closed_form import (
     whitener,
 )
 from gnn_encoder.controls.hybrid import BM25_WEIGHTS, LabelledQueries, fused, log_settings, with_log
-from gnn_encoder.search.exact import block_top_k
+from gnn_encoder.search.exact import block_top_k, top
 
 RNG = np.random.default_rng(7)
 SIZE = {"passages": 40, "queries": 60, "dev": 30, "d": 8}

@@ -11,8 +11,9 @@ import pytest
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import Rows, Scores
 from gnn_encoder.controls import hybrid
-from gnn_encoder.controls.choose import NOTHING, DevQueries, best_on_dev, read_choice, top, union
+from gnn_encoder.controls.choose import NOTHING, DevQueries, best_on_dev, read_choice, union
 from gnn_encoder.controls.hybrid import LabelledQueries, log_settings, unit, with_log
+from gnn_encoder.search.exact import top
 
 RUN = (np.array([[3, 0, 2], [1, 4, -1]]), np.array([[5.0, 4.0, 1.0], [2.0, 1.0, NOTHING]], np.float32))
 

@@ -11,7 +11,6 @@ from gnn_encoder.base import matrix as arrays
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.search import exact
 from gnn_encoder.search.exact import (
-    BEST,
     MISSING,
     NOTHING,
     Pool,
@@ -24,10 +23,9 @@ from gnn_encoder.search.exact import (
     once,
     pack,
     unpack,
-    ways_top_k,
 )
 
-from .conftest import VIEWS, whole_numbers
+from .conftest import whole_numbers
 
 Save = Callable[..., Path]
 CPU = _Faiss()
@@ -50,37 +48,15 @@ def test_streaming_against_brute_force_with_ties(
     monkeypatch.setattr(arrays, "READ_ROWS", block_rows)
     monkeypatch.setattr(exact, "_engine", lambda: engine)
     monkeypatch.setattr(exact, "SCORES", 700)  # of all queries with some passages
-    matrix, queries = whole_numbers(0, 450, 4), whole_numbers(1, 30, 4)
-    of_views = np.einsum("qd,pvd->qpv", queries.astype(np.float64), matrix.reshape(-1, VIEWS, 4)[:, :views])
+    monkeypatch.setattr(exact, "MERGE_ENTRIES", k * 11)  # eleven queries at a time
+    matrix, queries = whole_numbers(0, 150 * views, 4), whole_numbers(1, 30, 4)
+    of_views = np.einsum("qd,pvd->qpv", queries.astype(np.float64), matrix.reshape(150, views, 4))
     expected = np.argsort(-of_views.max(axis=2), axis=1, kind="stable")[:, :k]
-    rows, scores = ways_top_k(save_matrix(matrix.astype(dtype), views=VIEWS), queries, k, [(views, BEST)])[0]
+    folder = save_matrix(matrix.astype(dtype), views=views)
+    rows, scores = exact_top_k(folder, queries, k)
     np.testing.assert_array_equal(rows, expected)
     np.testing.assert_array_equal(scores, np.take_along_axis(of_views.max(axis=2), expected, axis=1))
-
-
-@pytest.mark.parametrize("views", [1, 2, 3])
-@pytest.mark.parametrize("block_rows", [7, 65_536])
-def test_streaming_the_mean(save_matrix: Save, views: int, block_rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "READ_ROWS", block_rows)
-    generator = np.random.default_rng(5)
-    matrix, queries = (generator.normal(size=(n, 8)).astype(np.float32) for n in (450, 30))
-    of_views = np.einsum("qd,pvd->qpv", queries, matrix.reshape(-1, VIEWS, 8)[:, :views], dtype=np.float64)
-    means = of_views.mean(axis=2)
-    expected = np.argsort(-means, axis=1, kind="stable")[:, :40]
-    rows, scores = ways_top_k(save_matrix(matrix, views=VIEWS), queries, 40, [(views, Pool("mean"))])[0]
-    np.testing.assert_allclose(scores, np.take_along_axis(means, expected, axis=1), rtol=1e-4, atol=1e-5)
-    assert (rows == expected).mean() > 0.99, "of two scores that are equal but for rounding either comes first"
-
-
-def test_a_curve_of_views_and_queries_in_chunks(save_matrix: Save, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, queries = save_matrix(whole_numbers(0, 450, 4), views=VIEWS), whole_numbers(1, 30, 4)
-    ways = [(views, Pool(kind)) for views in range(1, VIEWS + 1) for kind in ("max", "mean")]
-    expected = [ways_top_k(folder, queries, 20, [way])[0] for way in ways]
-    monkeypatch.setattr(arrays, "READ_ROWS", 50)
-    monkeypatch.setattr(exact, "MERGE_ENTRIES", 20 * 11)  # eleven queries at a time
-    for found, wanted in zip(ways_top_k(folder, queries, 20, ways), expected, strict=True):
-        np.testing.assert_array_equal(found, wanted)
-    assert exact_top_k(folder, queries[:0], 20)[0].shape == (0, 20)
+    assert exact_top_k(folder, queries[:0], k)[0].shape == (0, k)
 
 
 def test_by_hand(save_matrix: Save) -> None:
@@ -141,20 +117,17 @@ OF_VIEWS = np.array([[[1.0, 3.0], [2.0, 2.0]], [[-1.0, -5.0], [0.0, 0.25]]], dty
 
 
 @pytest.mark.parametrize(
-    ("pool", "expected"),
+    ("pool", "expected", "weights"),
     [
-        (Pool("max"), [[3, 2], [-1, 0.25]]),
-        (Pool("mean"), [[2, 2], [-3, 0.125]]),
-        (Pool("mean", plain=0.75), [[1.5, 2], [-2, 0.0625]]),
+        (Pool("max"), [[3, 2], [-1, 0.25]], None),
+        (Pool("mean"), [[2, 2], [-3, 0.125]], [0.25] * 4),
+        (Pool("mean", plain=0.75), [[1.5, 2], [-2, 0.0625]], [0.75, *[0.25 / 3] * 3]),
     ],
 )
-def test_a_passages_score_of_its_views(pool: Pool, expected: list[list[float]]) -> None:
+def test_a_passages_score_of_its_views(pool: Pool, expected: list[list[float]], weights: list[float] | None) -> None:
     found = pool.scores(OF_VIEWS)
     assert found.dtype == np.float32 and found.shape == (2, 2)
     np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-def test_weights_of_the_mean() -> None:
-    assert Pool("mean").weights(4).tolist() == [0.25] * 4
-    assert Pool("mean", plain=0.5).weights(5).tolist() == [0.5, 0.125, 0.125, 0.125, 0.125]
-    assert Pool("mean", plain=0.5).weights(1).tolist() == [1]
+    if weights is not None:
+        np.testing.assert_allclose(pool.weights(4), weights, rtol=1e-6)
+        assert pool.weights(1).tolist() == [1]

@@ -4,14 +4,12 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gnn_encoder.base.files import read_json, write_json
 from gnn_encoder.base.matrix import Rows, Scores
-from gnn_encoder.search.exact import least, of_scores, unpack
+from gnn_encoder.search.exact import top
 
 CHOICE = "choice.json"
 NOTHING = np.float32(-np.inf)  # the score where there is no passage
@@ -106,14 +104,6 @@ def ranked_anew(
     of_sample = passages[dev.rows]
     choice = best_on_dev(settings, lambda one: top(of_sample, scores(one)[dev.rows], dev.depth)[0], dev)
     return choice, {split: top(of, scores(choice.setting), depth) for split, (of, scores) in candidates.items()}
-
-
-def top(passages: NDArray[Any], scores: Scores, depth: int) -> Ranking:
-    """Each query's `depth` best passages, the lower row first among equals.
-
-    *Shape:* (n, k) both, in any order, passages -1 with score `NOTHING` -> (n, min(k, depth)) both.
-    """
-    return unpack(np.sort(least(of_scores(passages, scores), depth)))
 
 
 def union(first: Rows, second: Rows) -> tuple[Rows, Rows, Rows]:

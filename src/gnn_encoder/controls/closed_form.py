@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.judgements import Identical, contains
 from gnn_encoder.base.matrix import Matrix, Rows, Scores, array_blocks, gather, of_length_1
-from gnn_encoder.controls.choose import Ranking, Setting, top
-from gnn_encoder.search.exact import block_top_k
+from gnn_encoder.controls.choose import Ranking, Setting
+from gnn_encoder.search.exact import block_top_k, top
 
 METHODS = MEAN, NUDGE_N, FAMILY = "mean", "nudge_n", "closed_form"
 # Of each the value that changes least comes first: of equally good ones it is taken.

@@ -19,9 +19,9 @@ import polars as pl
 
 from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.matrix import Matrix, Rows, Scores, of_length_1, spans
-from gnn_encoder.controls.choose import NOTHING, Candidates, Choice, Ranking, Setting, read_choice, taken, top, union
+from gnn_encoder.controls.choose import NOTHING, Candidates, Choice, Ranking, Setting, read_choice, taken, union
 from gnn_encoder.search.bm25 import BM25Index
-from gnn_encoder.search.exact import block_top_k
+from gnn_encoder.search.exact import block_top_k, top
 from gnn_encoder.search.faiss_index import PassageIndex
 
 LABELLED = "log"  # folder of the labelled queries in the artifact of a system that looks them up

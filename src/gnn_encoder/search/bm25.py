@@ -27,7 +27,7 @@ from gnn_encoder.base.matrix import Rows, Scores
 from gnn_encoder.base.tables import PASSAGES, count_rows, iterate_texts, with_title
 from gnn_encoder.base.words import CHARACTER, words
 from gnn_encoder.pipeline.params import BM25, Stemmer, StopWords
-from gnn_encoder.search.exact import least, of_scores, unpack
+from gnn_encoder.search.exact import top
 
 ANALYSIS = "analysis.json"
 K1, B = 0.9, 0.4
@@ -36,12 +36,7 @@ logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing bm25s sets DEB
 
 
 def word_tokenizer(stop_words: StopWords | None, stemmer: Stemmer | None) -> Tokenizer:
-    """bm25s's numbering of the words of a text.
-
-    Args:
-        stop_words: the language whose stop words are left out; None: none are.
-        stemmer: the language by whose Snowball stemmer words are stemmed; None: they are not.
-    """
+    """bm25s's numbering of the words of a text, without a language's stop words, by a language's Snowball stems."""
     left_out: tuple[str, ...] = ()
     if stop_words is not None:
         left_out = getattr(stopwords, f"STOPWORDS_{'EN' if stop_words == 'english' else stop_words.upper()}")
@@ -154,14 +149,8 @@ class BM25Index:
             found.append((rows[kept], scores[kept]))
             if len(kept) > depth:
                 lowest = np.partition(found[-1][1], -depth)[-depth]
-        rows, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return top(rows, scores, depth)
-
-
-def top(rows: Rows, scores: Scores, depth: int) -> tuple[Rows, Scores]:
-    """The passages with the `depth` largest scores, best first, ties by row. *Shape:* (n,) both -> (<= depth,) both."""
-    found = unpack(np.sort(least(of_scores(rows, scores)[None], depth)))
-    return found[0][0], found[1][0]
+        rows, scores = top(*(np.concatenate(parts)[None] for parts in zip(*found, strict=True)), depth)
+        return rows[0], scores[0]
 
 
 def _tokenize_passages(tokenizer: Tokenizer, path: Path) -> Iterator[list[int]]:

@@ -1,12 +1,12 @@
 """Exact top-k passages by inner product (Eq. 1), streaming: memory does not grow with the corpus.
 
-The score of a passage with several views is what `Pool` makes of theirs, by default their maximum (Dual-Cross-Encoder
-Eq. 11). A score and its row are one whole number, a key: of several, the least is the best, of equal scores the lower
-row. So one selection of the k least numbers finds the best passages with their ties, in NumPy as in torch.
+Of a passage with several views the best one counts (Dual-Cross-Encoder Eq. 11). A score and its row are one whole
+number, a key: of several, the least is the best, of equal scores the lower row. So one selection of the k least numbers
+finds the best passages with their ties, in NumPy as in torch.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -61,7 +61,6 @@ class Pool:
 
 
 BEST = Pool()
-Way = tuple[int, Pool]  # how many views of each passage count, the first ones, and what makes its score of theirs
 
 
 def exact_top_k(embeddings_folder: Path, queries: Matrix, k: int, *, name: str = "k") -> tuple[Rows, Scores]:
@@ -71,17 +70,9 @@ def exact_top_k(embeddings_folder: Path, queries: Matrix, k: int, *, name: str =
 
     *Shape:* matrix in `embeddings_folder` (passages * views, d), queries (n, d) -> (n, k) each.
     """
-    return ways_top_k(embeddings_folder, queries, k, [(read_manifest(embeddings_folder).views, BEST)], name=name)[0]
-
-
-def ways_top_k(
-    embeddings_folder: Path, queries: Matrix, k: int, ways: Sequence[Way], *, name: str = "k"
-) -> list[tuple[Rows, Scores]]:
-    """As `exact_top_k`, for several ways to make a passage's score, whose numbers of views do not fall: one reading."""
     manifest = read_manifest(embeddings_folder)
     n_passages = manifest.shape[0] // manifest.views
-    queries = checked(queries, manifest.shape[1], k, n_passages, name)
-    return _search(iterate_views(embeddings_folder), n_passages, queries, k, ways)
+    return _search(iterate_views(embeddings_folder), n_passages, manifest.shape[1], queries, k, name)
 
 
 def array_top_k(matrix: NDArray[Any], queries: Matrix, k: int, *, name: str = "k") -> tuple[Rows, Scores]:
@@ -90,122 +81,7 @@ def array_top_k(matrix: NDArray[Any], queries: Matrix, k: int, *, name: str = "k
     *Shape:* matrix (m, d), queries (n, d) -> (n, k) each.
     """
     blocks = ((first, block[:, None]) for first, block in array_blocks(matrix))
-    queries = checked(queries, matrix.shape[1], k, len(matrix), name)
-    return _search(blocks, len(matrix), queries, k, [(1, BEST)])[0]
-
-
-def _search(
-    blocks: Iterable[tuple[int, Matrix]], n_passages: int, queries: Matrix, k: int, ways: Sequence[Way]
-) -> list[tuple[Rows, Scores]]:
-    """*Shape:* blocks (passages, views, d), queries (n, d) -> for each way (n, k) twice."""
-    if not len(queries):
-        return [(np.empty((0, k), dtype=np.int64), np.empty((0, k), dtype=np.float32)) for _ in ways]
-    engine, chunk = _engine(), max(1, MERGE_ENTRIES // k)
-    parts = [engine.put(queries[start : start + chunk]) for start in range(0, len(queries), chunk)]
-    best: list[list[Any]] = [[None for _ in ways] for _ in parts]
-    with tqdm(total=n_passages, desc="search", unit="passage", unit_scale=True, delay=2) as bar:
-        for first, block in blocks:
-            for asked, so_far in zip(parts, best, strict=True):
-                for i, found in enumerate(_of_block(engine, block, asked, k, ways)):
-                    so_far[i] = engine.join(so_far[i], found + first, k)
-            bar.update(len(block))
-    return [unpack(np.concatenate([engine.ranked(part[i]) for part in best])) for i in range(len(ways))]
-
-
-def _of_block(engine: "_Faiss", block: Matrix, queries: Any, k: int, ways: Sequence[Way]) -> Iterator[Any]:
-    """Keys of the best passages of a block for each way; the maximum over more views goes on from that over fewer."""
-    best, seen = None, 0
-    for views, pool in ways:
-        if pool.kind == "mean":  # the mean of inner products is the inner product with the mean
-            yield engine.nearest(np.einsum("pvd,v->pd", block[:, :views], pool.weights(views)), queries, k)
-            continue
-        for view in range(seen, views):  # a passage among the k best is among the k best by its best view alone
-            found = engine.nearest(np.ascontiguousarray(block[:, view]), queries, k)
-            best = engine.join(best, found, k, distinct=True)
-        seen = max(seen, views)
-        yield best
-
-
-def _engine() -> "_Faiss":
-    """On a GPU where torch is loaded and has one, else on the CPU; what searches on a GPU has torch embed first."""
-    torch = sys.modules.get("torch")
-    return _Torch("cuda") if torch and torch.cuda.is_available() else _Faiss()
-
-
-class _Faiss:
-    """Search on the CPU: FAISS finds the best passages of a block, NumPy merges them as keys."""
-
-    def put(self, queries: Matrix) -> Any:
-        """Queries where they are searched with. *Shape:* (n, d) -> the same."""
-        return queries
-
-    def nearest(self, block: Matrix, queries: Any, k: int, spare: int = 1) -> Any:
-        """Keys of the best min(k, rows) passages. *Shape:* (rows, d), (n, d) -> (n, min(k, rows)).
-
-        Of several rows that tie for the last place FAISS keeps any. `spare` more rows than needed are therefore
-        fetched; as long as the last row fetched still ties with the last place, twice as many are fetched for a query.
-        """
-        import faiss  # only here: explaining needs torch, and both in one process crash on macOS
-
-        k = min(k, len(block))
-        scores, rows = faiss.knn(queries, block, min(k + spare, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
-        best = least(of_scores(rows, scores), k)
-        unsure = np.flatnonzero((scores[:, k - 1] == scores[:, -1]) & (rows.shape[1] < len(block)))
-        if len(unsure):
-            best[unsure] = self.nearest(block, queries[unsure], k, 2 * spare + k)
-        return best
-
-    def join(self, keys: Any, others: Any, k: int, *, distinct: bool = False) -> Any:
-        """The k best of both; `distinct`: a passage may be in both, and stays once. *Shape:* (n, any) -> (n, <= k)."""
-        both = others if keys is None else self.beside(keys, others)
-        return self.least(once(both, self.sort) if distinct else both, k)
-
-    def ranked(self, keys: Any) -> Keys:
-        """The best first, as NumPy's. *Shape:* (n, c) -> the same."""
-        return np.sort(keys)
-
-    def beside(self, keys: Any, others: Any) -> Any:
-        return np.concatenate([keys, others], axis=1)
-
-    def sort(self, keys: Any) -> Any:
-        return np.sort(keys)
-
-    def least(self, keys: Any, k: int) -> Any:
-        return least(keys, k)
-
-
-class _Torch(_Faiss):
-    """As `_Faiss`, on a device of torch: all scores of a block become keys, and each selection is one of keys."""
-
-    def __init__(self, device: str) -> None:
-        self.device = device
-
-    def put(self, queries: Matrix) -> Any:
-        import torch
-
-        return torch.from_numpy(queries).to(self.device)
-
-    def nearest(self, block: Matrix, queries: Any, k: int, spare: int = 1) -> Any:
-        import torch
-
-        passages, rows = self.put(block), torch.arange(len(block), device=self.device)
-        parts = queries.split(max(1, SCORES // len(block)))
-        bits = ((part @ passages.T + 0.0).view(torch.int32).long() for part in parts)
-        return torch.cat([self.least(pack(rows, part), k) for part in bits])
-
-    def ranked(self, keys: Any) -> Keys:
-        return np.asarray(self.sort(keys).cpu())
-
-    def beside(self, keys: Any, others: Any) -> Any:
-        import torch
-
-        return torch.cat([keys, others], dim=1)
-
-    def sort(self, keys: Any) -> Any:
-        return keys.sort().values
-
-    def least(self, keys: Any, k: int) -> Any:
-        return keys.topk(min(k, keys.shape[1]), largest=False, sorted=False).values
+    return _search(blocks, *matrix.shape, queries, k, name)
 
 
 def block_top_k(block: Matrix, queries: Matrix, k: int) -> tuple[Rows, Scores]:
@@ -215,6 +91,36 @@ def block_top_k(block: Matrix, queries: Matrix, k: int) -> tuple[Rows, Scores]:
     """
     engine = _engine()
     return unpack(engine.ranked(engine.nearest(block, engine.put(queries), k)))
+
+
+def top(rows: Rows, scores: Scores, k: int) -> tuple[Rows, Scores]:
+    """Each query's k best of some rows (-1: none, with score MISSING), the lower row first among equals.
+
+    *Shape:* (n, c) both, in any order -> (n, min(k, c)) both.
+    """
+    return unpack(np.sort(least(of_scores(rows, scores), k)))
+
+
+def _search(
+    blocks: Iterable[tuple[int, Matrix]], n_passages: int, dimension: int, queries: Matrix, k: int, name: str
+) -> tuple[Rows, Scores]:
+    """*Shape:* blocks (passages, views, dimension), queries (n, dimension) -> (n, k) twice."""
+    queries = checked(queries, dimension, k, n_passages, name)
+    if not len(queries):
+        return np.empty((0, k), dtype=np.int64), np.empty((0, k), dtype=np.float32)
+    engine, chunk = _engine(), max(1, MERGE_ENTRIES // k)
+    parts = [engine.put(queries[start : start + chunk]) for start in range(0, len(queries), chunk)]
+    best: list[Any] = [None for _ in parts]
+    with tqdm(total=n_passages, desc="search", unit="passage", unit_scale=True, delay=2) as bar:
+        for first, block in blocks:
+            for i, part in enumerate(parts):
+                found = None
+                for view in range(block.shape[1]):  # a passage among the k best is so by its best view alone
+                    nearest = engine.nearest(np.ascontiguousarray(block[:, view]), part, k)
+                    found = nearest if found is None else engine.join(found, nearest, k, distinct=True)
+                best[i] = engine.join(best[i], found + first, k)
+            bar.update(len(block))
+    return unpack(np.concatenate([engine.ranked(keys) for keys in best]))
 
 
 def checked(queries: Matrix, dimension: int, k: int, n_passages: int, name: str) -> Matrix:
@@ -284,3 +190,82 @@ def once(keys: Any, sort: Any) -> Any:
     found = (((by_row & HALF) - MOST - 1) << 32) | (by_row >> 32)
     found[:, 1:][(by_row[:, 1:] >> 32) == (by_row[:, :-1] >> 32)] = NOTHING
     return found
+
+
+# --- engines ----------------------------------------------------------------------------------------------------------
+
+
+def _engine() -> "_Faiss":
+    """On a GPU where torch is loaded and has one, else on the CPU; what searches on a GPU has torch embed first."""
+    torch = sys.modules.get("torch")
+    return _Torch("cuda") if torch and torch.cuda.is_available() else _Faiss()
+
+
+class _Faiss:
+    """Search on the CPU: FAISS finds the best passages of a block, NumPy merges them as keys."""
+
+    sort, least = staticmethod(np.sort), staticmethod(least)  # of keys. *Shape:* (n, c)
+
+    def put(self, queries: Matrix) -> Any:
+        """Queries where they are searched with. *Shape:* (n, d) -> the same."""
+        return queries
+
+    def nearest(self, block: Matrix, queries: Any, k: int, spare: int = 1) -> Any:
+        """Keys of the best min(k, rows) passages. *Shape:* (rows, d), (n, d) -> (n, min(k, rows)).
+
+        Of several rows that tie for the last place FAISS keeps any. `spare` more rows than needed are therefore
+        fetched; as long as the last row fetched still ties with the last place, twice as many are fetched for a query.
+        """
+        import faiss  # only here: explaining needs torch, and both in one process crash on macOS
+
+        k = min(k, len(block))
+        scores, rows = faiss.knn(queries, block, min(k + spare, len(block)), metric=faiss.METRIC_INNER_PRODUCT)
+        best = least(of_scores(rows, scores), k)
+        unsure = np.flatnonzero((scores[:, k - 1] == scores[:, -1]) & (rows.shape[1] < len(block)))
+        if len(unsure):
+            best[unsure] = self.nearest(block, queries[unsure], k, 2 * spare + k)
+        return best
+
+    def join(self, keys: Any, others: Any, k: int, *, distinct: bool = False) -> Any:
+        """The k best of both; `distinct`: a passage may be in both, and stays once. *Shape:* (n, any) -> (n, <= k)."""
+        both = others if keys is None else self.beside(keys, others)
+        return self.least(once(both, self.sort) if distinct else both, k)
+
+    def beside(self, keys: Any, others: Any) -> Any:
+        return np.concatenate([keys, others], axis=1)
+
+    def ranked(self, keys: Any) -> Keys:
+        """The best first, as NumPy's. *Shape:* (n, c) -> the same."""
+        return np.sort(keys)
+
+
+class _Torch(_Faiss):
+    """As `_Faiss`, on a device of torch: all scores of a block become keys, and each selection is one of keys."""
+
+    def __init__(self, device: str) -> None:
+        import torch
+
+        self.torch, self.device = torch, device
+
+    def put(self, queries: Matrix) -> Any:
+        return self.torch.from_numpy(queries).to(self.device)
+
+    def nearest(self, block: Matrix, queries: Any, k: int, spare: int = 1) -> Any:
+        passages, rows = self.put(block), self.torch.arange(len(block), device=self.device)
+        parts = queries.split(max(1, SCORES // len(block)))
+        bits = ((part @ passages.T + 0.0).view(self.torch.int32).long() for part in parts)
+        return self.torch.cat([self.least(pack(rows, part), k) for part in bits])
+
+    def beside(self, keys: Any, others: Any) -> Any:
+        return self.torch.cat([keys, others], dim=1)
+
+    def ranked(self, keys: Any) -> Keys:
+        return np.asarray(self.sort(keys).cpu())
+
+    @staticmethod
+    def sort(keys: Any) -> Any:
+        return keys.sort().values
+
+    @staticmethod
+    def least(keys: Any, k: int) -> Any:
+        return keys.topk(min(k, keys.shape[1]), largest=False, sorted=False).values

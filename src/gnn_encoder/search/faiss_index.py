@@ -22,7 +22,7 @@ from gnn_encoder.base.runs import write_ranking
 from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, write_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.search.exact import MERGE_ENTRIES, checked, iterate_views, least, of_scores, once, unpack
+from gnn_encoder.search.exact import MERGE_ENTRIES, checked, iterate_views, least, of_scores, once, top, unpack
 from gnn_encoder.text.corpus import embed_rows
 from gnn_encoder.text.encoder import DualEncoder
 
@@ -35,11 +35,7 @@ GROUPS_KEPT = 128  # row groups of a table that stay in memory between queries
 
 
 def build(embeddings_folder: Path, folder: Path, *, factory: str, pids: Path, system: str, seed: int) -> None:
-    """Write `index.faiss`, `pids.parquet` and `manifest.json` into `folder`.
-
-    Args:
-        embeddings_folder: Matrix of passage embeddings. *Shape:* (passages * views, d).
-    """
+    """Write `index.faiss`, `pids.parquet` and `manifest.json` into `folder`. *Shape:* matrix (passages * views, d)."""
     matrix = read_manifest(embeddings_folder)
     passages, views = matrix.shape[0] // matrix.views, matrix.views
     if (rows := count_rows(pids)) != passages:
@@ -56,15 +52,9 @@ def build(embeddings_folder: Path, folder: Path, *, factory: str, pids: Path, sy
 
 
 def fill(embeddings_folder: Path, factory: str, seed: int) -> Any:
-    """Make an index by its factory string, train it if it needs training, and add every passage.
+    """A faiss.Index in memory, made by its factory string, trained if it needs training, with every passage.
 
     An HNSW index depends on the timing of threads: to get the same bytes twice, build it with OMP_NUM_THREADS=1.
-
-    Args:
-        embeddings_folder: *Shape:* (passages * views, d).
-
-    Returns:
-        A faiss.Index in memory.
     """
     matrix = read_manifest(embeddings_folder)
     passages, dimension = matrix.shape[0] // matrix.views, matrix.shape[1]
@@ -120,10 +110,7 @@ def _sample(embeddings_folder: Path, seed: int) -> Matrix:
 
 @dataclass(frozen=True, kw_only=True)
 class PassageIndex:
-    """An index on disk, open for searching.
-
-    *Shape:* `passages` times `views` rows of `dimension` columns.
-    """
+    """An index on disk, open for searching. *Shape:* (passages * views, dimension)."""
 
     folder: Path
     factory: str
@@ -156,11 +143,6 @@ class PassageIndex:
             )
         return opened
 
-    @property
-    def bytes(self) -> int:
-        """Size of the index on the disk."""
-        return (self.folder / INDEX).stat().st_size
-
     def search(self, queries: Matrix, k: int) -> tuple[Rows, Scores]:
         """Find k passages a query, best first: rows of the passages table (-1 where an index found fewer) and scores.
 
@@ -182,7 +164,7 @@ def search_views(index: Any, views: int, queries: Matrix, k: int) -> tuple[Rows,
     """
     if views == 1:
         scores, rows = index.search(queries, k)
-        return unpack(np.sort(of_scores(rows, scores)))
+        return top(rows, scores, k)
     passages, scores = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
     size = max(1, MERGE_ENTRIES // (k * views))
     for first in range(0, len(queries), size):
@@ -212,7 +194,8 @@ class TableRows:
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._file = open_table(path, schema)
         metadata = self._file.metadata
-        self._ends = np.cumsum([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)])
+        sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        self._starts = np.cumsum([0, *sizes])
         self._group = lru_cache(maxsize=GROUPS_KEPT)(self._file.read_row_group)
 
     def __len__(self) -> int:
@@ -220,12 +203,9 @@ class TableRows:
 
     def take(self, rows: Rows) -> list[dict[str, Any]]:
         """Rows in the order asked for, by column name. *Shape:* rows (n,)."""
-        found = []
-        for row in rows.tolist():
-            group = int(np.searchsorted(self._ends, row, side="right"))
-            first = int(self._ends[group - 1]) if group else 0
-            found += self._group(group).slice(row - first, 1).to_pylist()
-        return found
+        groups = np.searchsorted(self._starts, rows, side="right") - 1
+        places = zip(groups.tolist(), (rows - self._starts[groups]).tolist(), strict=True)
+        return [row for group, at in places for row in self._group(group).slice(at, 1).to_pylist()]
 
 
 def write_runs(encoder: DualEncoder, index: Path, folder: Path, params: Params) -> None:
