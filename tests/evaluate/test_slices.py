@@ -14,12 +14,10 @@ from scipy import stats
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, write_table
 from gnn_encoder.evaluate import slices as module
-from gnn_encoder.evaluate.significance import Comparison
 from gnn_encoder.evaluate.slices import (
     THIRDS,
     About,
     Slice,
-    Sliced,
     nearest_similarity,
     properties_of,
     query_properties,
@@ -34,6 +32,7 @@ from gnn_encoder.text.encoder import DualEncoder
 from ..project import call_stage, declare
 from ..texts import write
 
+ABOUT = About(thirds=(0.5, 0.75), passage_length=48, left_out=())
 BASE = [0.0, 0.5, 1.0, 0.25, 0.5, 0.0]
 SYSTEM = [0.5, 0.5, 1.0, 1.0, 0.25, 1.0]
 LABELS = pl.DataFrame(
@@ -52,37 +51,26 @@ def values(**systems: list[float]) -> pl.DataFrame:
 
 def test_each_slice() -> None:
     found = slice_systems(values(base=BASE, system=SYSTEM), (LABELS, ABOUT), "RR@10", "base").slices
-    assert {name: {label: of.queries for label, of in labels.items()} for name, labels in found.items()} == {
-        "value": {"a": 4, "b": 2, "c": 0},
-        "words": {"2": 4, "10": 1},  # whole numbers in their order
-    }
     rows = {("value", "a"): [0, 1, 2, 3], ("value", "b"): [4, 5], ("words", "2"): [0, 1, 3, 4], ("words", "10"): [5]}
+    assert [(name, label) for name, labels in found.items() for label in labels] == [
+        *(("value", "a"), ("value", "b"), ("value", "c"), ("words", "2"), ("words", "10"))  # numbers in their order
+    ]
     ps = {}
     for (name, label), chosen in rows.items():
-        of = found[name][label]
-        base, system = np.array(BASE)[chosen], np.array(SYSTEM)[chosen]
+        of, base, system = found[name][label], np.array(BASE)[chosen], np.array(SYSTEM)[chosen]
+        assert of.queries == len(chosen)
         assert of.means == pytest.approx({"base": base.mean(), "system": system.mean()})
-        assert list(of.against) == ["system"] and of.against["system"].baseline == "base"
-        tested = of.against["system"]
+        (tested,) = of.against.values()
+        assert (tested.baseline, tested.queries) == ("base", len(chosen))
         assert tested.difference == pytest.approx((system - base).mean())
-        ps[name, label] = 1.0
+        ps[name, label], ends = 1.0, (-1.0, 1.0)  # of a single query
         if len(chosen) > 1:
-            differences = system - base
-            half = stats.t.ppf(0.975, len(chosen) - 1) * differences.std(ddof=1) / np.sqrt(len(chosen))
-            ps[name, label] = 2 * stats.t.sf(
-                abs(tested.difference) / (half / stats.t.ppf(0.975, len(chosen) - 1)), len(chosen) - 1
-            )
-            assert (tested.low, tested.high) == pytest.approx((tested.difference - half, tested.difference + half))
-        assert tested.p == pytest.approx(ps[name, label])
-    smallest = min(ps, key=lambda key: ps[key])
-    assert found[smallest[0]][smallest[1]].against["system"].p_holm == pytest.approx(min(1, 4 * ps[smallest]))
-
-
-def test_a_single_query_and_none() -> None:
-    found = slice_systems(values(base=BASE, system=SYSTEM), (LABELS, ABOUT), "RR@10", "base").slices
-    single = found["words"]["10"].against["system"]
-    assert (single.difference, single.low, single.high, single.p, single.queries) == (1.0, -1.0, 1.0, 1.0, 1)
-    assert (found["value"]["c"].means, found["value"]["c"].against) == ({}, {})
+            reference = stats.ttest_1samp(system - base, 0)
+            ps[name, label], ends = reference.pvalue, tuple(reference.confidence_interval())
+        assert (tested.p, tested.low, tested.high) == pytest.approx((ps[name, label], *ends))
+    name, label = min(ps, key=lambda key: ps[key])
+    assert found[name][label].against["system"].p_holm == pytest.approx(min(1, 4 * ps[name, label]))
+    assert found["value"]["c"] == Slice(queries=0, means={}, against={})
 
 
 @pytest.mark.parametrize("products", [1, 17, 2**22])
@@ -163,6 +151,9 @@ def test_judged_by_qrels() -> None:
         ("d", "middle third", "no", "no"),
     ]
     assert about == About(thirds=(0.5, 0.9), passage_length=5, left_out=())
+    write_qrels(project.qrels("test"), [("a", "p0", 0)])
+    with pytest.raises(UserError, match=r"qrels/test.parquet: no query has a passage with a grade above 0"):
+        label("test", [0.5] * 5)
 
 
 @pytest.mark.usefixtures("tables")
@@ -179,14 +170,6 @@ def test_judged_by_answers() -> None:
     found, about = label("test", [0.3, 0.2, 0.1])
     assert found == [("a", "upper third"), ("b", "middle third"), ("c", "lower third")]
     assert about.left_out == ("labelled", "cut")
-
-
-@pytest.mark.usefixtures("tables")
-def test_nothing_is_judged() -> None:
-    write_queries("test", ["a"])
-    write_qrels(project.qrels("test"), [("a", "p0", 0)])
-    with pytest.raises(UserError, match=r"qrels/test.parquet: no query has a passage with a grade above 0"):
-        label("test", [0.5])
 
 
 def test_the_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_corpus: Path, tiny_params: Params) -> None:
@@ -227,41 +210,21 @@ def test_the_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_corpus:
         assert [found[name].n_unique() for name in ("similarity", "labelled", "cut")] == [3, 2, 2]
 
 
-def compared(difference: float, p: float, queries: int) -> dict[str, Comparison]:
-    ends = {"low": difference - 0.02, "high": difference + 0.02}
-    found = Comparison(baseline="dual_encoder", difference=difference, **ends, p=p, p_holm=p, queries=queries)
-    return {"gnn_encoder": found}
-
-
-SLICES = {
-    "similarity": {
-        "lower third": Slice(
-            queries=1200, means={"gnn_encoder": 0.45, "dual_encoder": 0.4}, against=compared(0.05, 0.001, 1200)
-        ),
-        "upper third": Slice(
-            queries=700, means={"gnn_encoder": 0.5, "dual_encoder": 0.51}, against=compared(-0.01, 0.4, 700)
-        ),
-    },
-    "cut": {
-        "no": Slice(queries=1, means={"gnn_encoder": 1.0, "dual_encoder": 0.0}, against=compared(1.0, 1.0, 1)),
-        "yes": Slice(queries=0, means={}, against={}),
-    },
-}
-ABOUT = About(thirds=(0.5, 0.75), passage_length=48, left_out=())
-SLICED = Sliced(measure="RR@10", baseline="dual_encoder", about=ABOUT, slices=SLICES)
-
-
 def test_table_of_a_split() -> None:
-    found = slices_table("gnn_encoder", SLICED, "test")
+    labels = pl.DataFrame({"qid": ["q0", "q1", "q2"], "similarity": [THIRDS[0], THIRDS[0], THIRDS[2]]})
+    labels = labels.with_columns(cut=pl.Series(["no", "no", None]))
+    of = values(dual_encoder=[0.25, 0.25, 1.0], pair=[0.0, 0.0, 0.0], gnn_encoder=[0.5, 0.5, 0.5])
+    sliced = slice_systems(of, (labels, ABOUT), "RR@10", "dual_encoder")
+    found = slices_table("gnn_encoder", sliced, "test")
     assert found.title == "Test queries: GNN-encoder by slices, RR@10, points of 100"
     assert "more than 48 tokens" in found.note and "Answers" not in found.note
     assert found.columns == ["Slice", "queries", "M_de", "GNN-encoder"]
+    better = "▲ 50.0\n+25.0 [+25.0, +25.0]\np < 1e-300"
     assert found.rows == [
-        ["nearest training query: lower third (below 0.500)", "1,200", "40.0", "▲ 45.0\n+5.0 [+3.0, +7.0]\np = 0.001"],
-        ["nearest training query: upper third (from 0.750)", "700", "51.0", "50.0\n-1.0 [-3.0, +1.0]\np = 0.40"],
-        ["a relevant passage is cut: no", "1", "0.0", "100.0\n+100.0 [+98.0, +102.0]\np = 1.00"],
-        ["a relevant passage is cut: yes", "0", "–", "–"],
+        ["nearest training query: lower third (below 0.500)", "2", "25.0", better],
+        ["nearest training query: upper third (from 0.750)", "1", "100.0", "50.0\n-50.0 [-100.0, +100.0]\np = 1.00"],
+        ["a relevant passage is cut: no", "2", "25.0", better],
     ]
-    assert slices_table("pair", SLICED, "test").columns == found.columns  # no main system: all of its systems
-    unknown = replace(SLICED, about=replace(ABOUT, left_out=("labelled", "cut")))
+    assert slices_table("distilled", sliced, "test").columns[2:] == ["M_de", "PAIR", "GNN-encoder"], "no main system"
+    unknown = replace(sliced, about=replace(ABOUT, left_out=("labelled", "cut")))
     assert "Answers judge these queries" in slices_table("gnn_encoder", unknown, "test").note

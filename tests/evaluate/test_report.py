@@ -1,4 +1,4 @@
-"""The page as a file: whole, safe, self-contained, the same twice; what is missing is told."""
+"""Figures that repeat, with CSV for `dvc plots`; the page: whole, safe, self-contained; what is missing is told."""
 
 import base64
 import re
@@ -8,23 +8,29 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from matplotlib.image import imread
 
 from gnn_encoder.base.files import write_json
 from gnn_encoder.evaluate import informed
 from gnn_encoder.evaluate.informed import won_and_lost_table
 from gnn_encoder.evaluate.judge import read_values
-from gnn_encoder.evaluate.report import render
+from gnn_encoder.evaluate.report import measures_of, recall_of, render, write_figures
 from gnn_encoder.evaluate.tables import claim_of_main
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.project import registry
 
-from .conftest import TEXTS
+from .conftest import TEXTS, values_of
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
+
+MEANS = {
+    "dual_encoder": {"RR@10": 0.4512, "R@5": 0.6, "R@100": 0.9},
+    "gnn_encoder": {"RR@10": 0.4766, "R@5": 0.625, "R@100": 1.0},
+}
 
 
 class Structure(HTMLParser):
@@ -68,41 +74,25 @@ def params(empty: Path) -> Params:
     return load_params()
 
 
-def test_whole_and_navigable(one_branch: Path, params: Params) -> None:
-    page = Structure(render(params))
-    ids = page.values("id")
-    assert len(ids) == len(set(ids))
-    assert {value[1:] for value in page.values("href")} == set(ids)
-    tags = [tag for tag, _ in page.elements]
-    assert tags.count("h1") == 1 and tags.count("table") == tags.count("caption") > 2
-
-
-def as_measured() -> None:
-    """Let every system of the branch have values, like M_de's where it has none."""
-    for system in registry().branches["gnn_encoder"].systems:
-        if not project.measured(system).exists():
-            shutil.copytree(project.measured("dual_encoder"), project.measured(system))
-
-
-def test_nothing_is_fetched_and_nothing_runs(one_branch: Path, params: Params) -> None:
+def test_the_page_is_whole_and_safe(one_branch: Path, params: Params) -> None:
+    """Nothing is fetched, nothing runs, and the text of passages and queries stays text."""
     plots = project.PLOTS / "gnn_encoder"
     plots.mkdir(parents=True)
     (plots / "systems.png").write_bytes(PIXEL)
-    as_measured()
-    page = render(params)
-    structure = Structure(page)
-    fetching = {"script", "link", "iframe", "object", "embed", "base"}
-    assert not fetching & {tag for tag, _ in structure.elements}
-    assert not any(name.startswith("on") for _, attributes in structure.elements for name in attributes)
-    loaded = structure.values("src", "srcset", "data", "action", "poster")
-    assert len(loaded) == 1 and loaded[0].startswith("data:image/png;base64,")
-    assert not re.search(r"@import|url\(", page)
-
-
-def test_text_of_passages_and_queries_stays_text(one_branch: Path, params: Params) -> None:
-    text = Structure(render(params)).text
-    assert all(" ".join(TEXTS[row].split()) in text for row in (0, 1, 3))
-    assert "<script>alert('second')</script>" in text and "<i>title</i> </script>" in text
+    for system in registry().branches["gnn_encoder"].systems:  # a figure is shown where all systems were measured
+        if not project.measured(system).exists():
+            shutil.copytree(project.measured("dual_encoder"), project.measured(system))
+    html = render(params)
+    page = Structure(html)
+    ids, tags = page.values("id"), [tag for tag, _ in page.elements]
+    assert len(ids) == len(set(ids)) and {value[1:] for value in page.values("href")} == set(ids)
+    assert tags.count("h1") == 1 and tags.count("table") == tags.count("caption") > 2
+    assert not {"script", "link", "iframe", "object", "embed", "base"} & set(tags)
+    assert not any(name.startswith("on") for _, attributes in page.elements for name in attributes)
+    (loaded,) = page.values("src", "srcset", "data", "action", "poster")
+    assert loaded.startswith("data:image/png;base64,") and not re.search(r"@import|url\(", html)
+    assert all(" ".join(TEXTS[row].split()) in page.text for row in (0, 1, 3))
+    assert "<script>alert('second')</script>" in page.text and "<i>title</i> </script>" in page.text
 
 
 def test_nothing_has_run(empty: Path, params: Params) -> None:
@@ -113,19 +103,16 @@ def test_nothing_has_run(empty: Path, params: Params) -> None:
     assert "# The parameters of the experiment" in text
 
 
-def test_one_branch_shows_what_it_has_and_names_the_rest(one_branch: Path, params: Params) -> None:
+@pytest.mark.parametrize("system", ["gnn_encoder", "dual_encoder"])
+def test_what_is_missing_is_told(one_branch: Path, params: Params, system: str) -> None:
+    """The system was measured before `evaluate.significance` named the measure, which its values do not have."""
+    path = project.measured(system) / project.VALUES
+    pl.read_parquet(path).with_columns(measure=pl.lit("R@5")).write_parquet(path)
     text = Structure(render(params)).text
     assert "Test queries: GNN-encoder, with what it is compared with" in text
     assert "+5.6 [+4.6, +6.6]" in text and "p = 0.04" in text
     assert "Slices Not made yet. Run dvc repro ." in text
-
-
-@pytest.mark.parametrize("system", ["gnn_encoder", "dual_encoder"])
-def test_a_system_without_the_measure_is_left_out(one_branch: Path, params: Params, system: str) -> None:
-    """It was measured before `evaluate.significance` named the measure, which its values do not have."""
-    path = project.measured(system) / project.VALUES
-    pl.read_parquet(path).with_columns(measure=pl.lit("R@5")).write_parquet(path)
-    assert "Won and lost Not made yet. Run dvc repro ." in Structure(render(params)).text
+    assert "Won and lost Not made yet. Run dvc repro ." in text
 
 
 def test_the_claim_and_what_was_chosen(one_branch: Path, params: Params) -> None:
@@ -162,3 +149,30 @@ def test_what_gains_stands_first_and_what_loses_last(one_branch: Path, monkeypat
     ]
     assert found.note == "1 queries better, 1 worse, 1 the same"
     assert won_and_lost_table("distilled", "RR@10") is None, "a branch without a main system"
+
+
+def test_csv() -> None:
+    lines = measures_of({"dev": MEANS}).write_csv().splitlines()
+    assert lines[:2] == ["system,split,measure,value", "dual_encoder,dev,RR@10,0.4512"] and len(lines) == 7
+    odd = {"R@100": 0.9, "RR@10": 0.1, "R(rel=2)@5": 0.2, "R@20": 0.7, "Success@5": 0.3}
+    assert recall_of({"test": MEANS | {"bm25": odd}}).write_csv().splitlines() == [
+        "system,split,measure,k,recall",
+        "dual_encoder,test,R,5,0.6",
+        "dual_encoder,test,R,100,0.9",
+        "gnn_encoder,test,R,5,0.625",
+        "gnn_encoder,test,R,100,1.0",
+        "bm25,test,R,20,0.7",
+        "bm25,test,R,100,0.9",
+    ]
+    by_answers = recall_of({"test": {"bm25": {"Success@20": 0.75, "RR@10": 0.1, "Success@5": 0.5}}})
+    assert by_answers.rows() == [("bm25", "test", "Success", 5, 0.5), ("bm25", "test", "Success", 20, 0.75)]
+
+
+@pytest.mark.parametrize("means", [MEANS, {"bm25": {"RR@10": 0.1}}], ids=["recall", "none"])
+def test_figures_are_drawn_and_repeat(tmp_path: Path, means: dict[str, dict[str, float]]) -> None:
+    values = values_of({system: [0.0, 1 / 3, 2 / 3] for system in means})
+    for name in ("a", "b"):
+        write_figures(tmp_path / name, values, {"dev": means, "test": means}, "RR@10")
+    for figure in ("systems.png", "recall.png"):
+        assert (tmp_path / "a" / figure).read_bytes() == (tmp_path / "b" / figure).read_bytes()
+        assert imread(tmp_path / "a" / figure).std() > 0.01
