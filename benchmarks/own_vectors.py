@@ -22,13 +22,13 @@ from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import Matrix, Rows
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.controls.closed_form import DEPTH, LabelledPassages
-from gnn_encoder.estimator.command import labels_alone, reciprocal_ranks
-from gnn_encoder.estimator.data import labelled_pairs
 from gnn_encoder.evaluate.significance import Floats, compare
+from gnn_encoder.inform import labels_alone, reciprocal_ranks
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.pretrained import resolve
+from gnn_encoder.vectors import labelled_pairs
 
 SEEDS = (13, 14, 15)
 GNN, UNTOUCHED = "GNN-encoder", "as they came"

@@ -1,8 +1,8 @@
 """The floors of the house: each room imports only rooms of lower floors.
 
 From the ground up: base; the sections, paths and systems of `pipeline`, which all read; data and text; search; train
-and evaluate; controls; gnn, pair and dual_cross; the estimator, the search of a built system, and how a stage runs;
-what users start, which is the rest.
+and evaluate; controls; gnn, pair and dual_cross; the search of a built system, and how a stage runs; what users
+start, which is the rest.
 """
 
 import ast
@@ -19,9 +19,9 @@ FLOORS = (
     ("train", "evaluate"),
     ("controls",),
     ("gnn", "pair", "dual_cross"),
-    ("estimator", "searcher", "onnx_graph", "pipeline.stage"),
-    ("add", "export", "serve", "pipeline.experiment"),
-    ("init",),
+    ("vectors", "searcher", "pipeline.stage"),
+    ("estimator", "add", "export", "serve", "pipeline.experiment"),
+    ("init", "inform"),
     ("cli",),
 )
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}

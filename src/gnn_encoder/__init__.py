@@ -5,7 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gnn_encoder.estimator.model import GNNEncoder
+    from gnn_encoder.estimator import GNNEncoder
     from gnn_encoder.searcher import Hit, Searcher
 
 # Before torch is loaded, which reads it once: a thread that waits for others must not spin. Beside another busy process
@@ -19,7 +19,7 @@ __all__ = ["GNNEncoder", "Hit", "Searcher", "__version__"]
 def __getattr__(name: str) -> Any:
     """`GNNEncoder`, `Searcher` and `Hit`, imported when they are asked for: stages and `--help` need none."""
     if name == "GNNEncoder":
-        return import_module("gnn_encoder.estimator.model").GNNEncoder
+        return import_module("gnn_encoder.estimator").GNNEncoder
     if name in ("Hit", "Searcher"):
         return getattr(import_module("gnn_encoder.searcher"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -285,9 +285,9 @@ def inform(
     Ids in qrels are row numbers from 0 for .npy, and those of column id for .parquet. A table says what each method has
     on the dev queries. docs/own-embeddings.md says more.
     """
-    from gnn_encoder.estimator import command
+    from gnn_encoder import inform as informing
 
-    for line in command.inform(passages, queries, qrels, dev_queries, dev_qrels, out, unlabelled, k=k, seed=seed):
+    for line in informing.inform(passages, queries, qrels, dev_queries, dev_qrels, out, unlabelled, k=k, seed=seed):
         typer.echo(line)
 
 

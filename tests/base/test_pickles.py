@@ -15,12 +15,12 @@ import torch
 from gnn_encoder import GNNEncoder
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import open_matrix
-from gnn_encoder.estimator.data import VectorFile
 from gnn_encoder.gnn.network import QueryPassageGNN
 from gnn_encoder.search.faiss_index import PassageIndex
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.train import loop as checkpoints
+from gnn_encoder.vectors import VectorFile
 
 from ..encoders import dual_encoder
 from ..project import ROOT

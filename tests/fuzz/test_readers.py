@@ -28,8 +28,8 @@ from gnn_encoder.data.packages import open_insuranceqa
 from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.data.queries import read_generated, read_texts
 from gnn_encoder.data.reading import QRELS_HEADER, Source, read_judged
-from gnn_encoder.estimator.command import read_files
 from gnn_encoder.evaluate.judge import by_qrels, judge_runs
+from gnn_encoder.inform import read_files
 from gnn_encoder.pipeline import experiment
 from gnn_encoder.pipeline.params import Data, load_params
 

@@ -173,7 +173,8 @@ def write_hybrid(
         asked[name][0].tell(f"{HYBRID}, log beside {name}")
     best = max(asked, key=lambda name: asked[name][0].chosen.value)
     choice, rankings = asked[best]
-    facts = {"dense": best, "depth": depth} | {f"dev_{one.setting['system']}": one.value for one in side.tried}
+    facts: Setting = {"dense": best, "depth": depth}
+    facts |= {f"dev_{one.setting['system']}": one.value for one in side.tried}
     if choice.setting["weight"]:
         (folder / best / hybrid.LABELLED).rename(folder / hybrid.LABELLED)
         facts |= {f"log_{name}": value for name, value in choice.setting.items()} | {"log_unit": choice.facts["unit"]}

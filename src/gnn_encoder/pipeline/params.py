@@ -17,6 +17,7 @@ Several = Annotated[int, Field(ge=2)]
 Tokens = Annotated[int, Field(ge=4)]  # of a text, special ones included
 Depth = Annotated[int, Field(ge=1, le=32_767)]  # ranks are int16
 Epochs = Annotated[float, Field(ge=0)]  # passes over the queries; 0.5: a random half of them, once
+Beta = Annotated[float, Field(gt=0, le=0.5)]  # share of the queries masked in a round: there are two rounds or more
 Gate = Literal["learned"] | Share  # Eq. 9, or a constant in its place
 
 
@@ -299,7 +300,7 @@ class MGT(Section):
     edge_features: Literal["cross_encoder", "product", "none"]
     sums: bool  # Eq. 10 also sums up a passage's labelled queries, scaled by their number
     masking: Literal["mgt", "drop_labelled"]
-    beta: Annotated[float, Field(gt=0, le=0.5)]  # share of the queries masked in a round: there are two rounds or more
+    beta: Beta
     max_neighbours: Count | None  # most queries a passage keeps, those with the best retrieval scores; null: all
     negatives: Number
     alone: Alone
@@ -330,20 +331,6 @@ class Evaluate(Section):
     measures: Annotated[list[str], Field(min_length=1)]
     significance: str  # the measure of the paired test
     answers: Literal["string", "regex"]  # how the answers of a split that is judged by answers are written
-
-
-class Own(Section):
-    """The arguments of `GNNEncoder` that no section has; it says what they mean, and holds the defaults."""
-
-    k: Count
-    labelled: bool
-    heads: Count
-    similarity: Literal["cosine", "dot"]
-    temperature: Annotated[float, Field(gt=0)]
-    dev_queries: Count
-    dev_whole: Number
-    dev_depth: Depth
-    seed: Number
 
 
 class Params(Section):

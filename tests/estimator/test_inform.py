@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from gnn_encoder import GNNEncoder
+from gnn_encoder import inform as informing
 from gnn_encoder.base.matrix import Matrix
 from gnn_encoder.cli import app
-from gnn_encoder.estimator import command
 
 from .data import DATA, D, M
 
@@ -33,13 +33,13 @@ def files(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Train for few steps."""
-    monkeypatch.setattr(command, "GNNEncoder", partial(GNNEncoder, epochs=1, evaluate_every=10))
+    monkeypatch.setattr(informing, "GNNEncoder", partial(GNNEncoder, epochs=1, evaluate_every=10))
 
 
 def inform(given: dict[str, str]) -> tuple[int, str]:
     """Exit status, and what is printed."""
     result = CliRunner().invoke(app, ["inform", *(part for name in given for part in (f"--{name}", given[name]))])
-    return result.exit_code, result.output
+    return result.exit_code, result.output if result.exit_code else result.stdout
 
 
 def table(told: str) -> dict[str, float]:
@@ -49,7 +49,7 @@ def table(told: str) -> dict[str, float]:
 def test_row_numbers_and_ids_give_the_same(
     files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gnn_encoder.estimator.data.ROWS_AT_A_TIME", 7)
+    monkeypatch.setattr("gnn_encoder.vectors.ROWS_AT_A_TIME", 7)
     status, told = inform(files)
     assert status == 0, told
     found, informed = table(told), np.load(files["out"])
@@ -117,7 +117,7 @@ def test_what_is_refused(files: dict[str, str], name: str, content: str | None, 
 
 
 def test_all_is_checked_before_any_work(files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "labels_alone", lambda *args, **more: pytest.fail("has begun to work"))
+    monkeypatch.setattr(informing, "labels_alone", lambda *args, **more: pytest.fail("has begun to work"))
     taken, unit = Path(files["qrels"]), np.full((3, D), D**-0.5, dtype=np.float32)
     np.save(tmp_path / "narrow.npy", unit[:, :5])
     np.save(tmp_path / "nan.npy", np.where(np.eye(3, D) > 0, np.float32("nan"), unit))

@@ -1,17 +1,20 @@
-"""GNN-encoder as an estimator, with the conventions of scikit-learn. Its training is phase one of `train_mgt`."""
+"""GNN-encoder for anybody's vectors, an estimator with the conventions of scikit-learn: arrays in, arrays out.
+
+Its training is phase one of `train_mgt`.
+"""
 
 import json
 import logging
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
 import numpy as np
 import polars as pl
 import torch
 from numpy.typing import NDArray
-from pydantic import ValidationError
+from pydantic import Field, ValidationError, create_model
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
@@ -19,27 +22,25 @@ from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import replacing, write_json
 from gnn_encoder.base.matrix import Matrix, Rows, array_blocks, of_length_1
-from gnn_encoder.estimator.data import PAIR, Inputs, check_type, check_vectors
 from gnn_encoder.gnn.graph import Graph, Labels, labelled_first, link, reach
-from gnn_encoder.gnn.masking import fold_count
 from gnn_encoder.gnn.neighbourhood import CorpusGNN, Neighbourhood, Subgraph
 from gnn_encoder.gnn.network import CONFIG, WEIGHTS, QueryPassageGNN
 from gnn_encoder.gnn.tasks import CachedEmbeddings
-from gnn_encoder.gnn.train import draw_dev, new_gnn, supervise, train_on_embeddings
-from gnn_encoder.pipeline.params import MGT, Alone, Own
-from gnn_encoder.pipeline.section import described
+from gnn_encoder.gnn.train import CACHED_PASSAGES, CACHED_QUERIES, draw_dev, new_gnn, supervise, train_on_embeddings
+from gnn_encoder.pipeline.params import MGT, Alone, Beta, Count, Epochs, Gate, Number, Rate, Several
+from gnn_encoder.pipeline.section import Section, described
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.batches import WINDOW
 from gnn_encoder.text.device import device
+from gnn_encoder.train.candidates import POOL_DEPTH
 from gnn_encoder.train.examples import Examples, examples_from_candidates, to_examples
 from gnn_encoder.train.loop import History
+from gnn_encoder.vectors import PAIR, TrainingData, check_type, check_vectors
 
 log = logging.getLogger(__name__)
 PARAMS, ARRAYS = "estimator.json", "graph.safetensors"
 FILES = {PARAMS, ARRAYS, CONFIG, WEIGHTS}
 SAME = 0.02  # of both lengths, by which a passage's score may be off that in `fit`: float16 and bfloat16 change less
-NO_PHASE_TWO = {"epochs": 0, "batch_size": 2, "evaluate_every": 1, "patience": 1, "softmax": "batch"}
-NO_PHASE_TWO |= {"gnn_learning_rate": 0.0, "encoder_learning_rate": 0.0, "dropout": 0.0}
 
 
 @dataclass(kw_only=True)
@@ -72,15 +73,13 @@ class GNNEncoder:
 
     Args:
         k: passages of a query.
-        labelled: whether a query's labelled passages come first among these, and the network tells their edges from
-            others.
+        labelled: whether a query's labelled passages come first among these, on edges that the network tells apart.
         sums: whether a passage's labelled queries are also summed up, scaled by their number (`QueryPassageGNN`).
         layers: 2, or 1 to leave out Eq. 6 and 7.
         heads: of the attention; a divisor of d.
         gate: "learned" (Eq. 9), or a constant in 0..1 that takes the place of f_p.
         edge_features: "product" of both ends' vectors, elementwise, or "none".
-        beta: share of the queries that trains at a time, and is then out of the graph; 1 / beta queries must be
-            labelled at least.
+        beta: share of the queries that trains at a time, and is then out of the graph; at least 1 / beta are labelled.
         max_neighbours: most queries of a passage, those with the highest scores first; None: all.
         epochs: passes over the labelled queries; 0: the network stays as it starts.
         batch_size: queries.
@@ -90,8 +89,6 @@ class GNNEncoder:
         evaluate_every, patience: steps between dev scores; how many without a better one end the training.
         similarity: "cosine", for vectors of length 1, or "dot".
         temperature: the loss divides scores by it; 1 with "dot".
-        dev_queries: most dev queries, a random sample, which score the training by RR@10.
-        dev_whole: they rank a corpus of at most so many passages whole, of a larger one their `dev_depth` best.
         seed: the same seed, the same bytes on one machine.
 
     Attributes:
@@ -103,28 +100,25 @@ class GNNEncoder:
         n_features_in_: d.
     """
 
-    k: int = 6
+    k: Count = 6
     labelled: bool = True
     sums: bool = True
     layers: Literal[1, 2] = 2
-    heads: int = 4
-    gate: Literal["learned"] | float = "learned"
+    heads: Count = 4
+    gate: Gate = "learned"
     edge_features: Literal["product", "none"] = "product"
-    beta: float = 0.05
-    max_neighbours: int | None = None
-    epochs: int = 5
-    batch_size: int = 1_024
+    beta: Beta = 0.05
+    max_neighbours: Count | None = None
+    epochs: Epochs = 5
+    batch_size: Several = 1_024
     softmax: Literal["batch", "corpus"] = "corpus"
-    negatives: int = 1
-    learning_rate: float = 1e-3
-    evaluate_every: int = 5
-    patience: int = 8
+    negatives: Number = 1
+    learning_rate: Rate = 1e-3
+    evaluate_every: Count = 5
+    patience: Count = 8
     similarity: Literal["cosine", "dot"] = "cosine"
-    temperature: float = 0.05
-    dev_queries: int = 2_000
-    dev_whole: int = 50_000
-    dev_depth: int = 10
-    seed: int = 13
+    temperature: Annotated[float, Field(gt=0)] = 0.05
+    seed: Number = 13
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
@@ -168,20 +162,18 @@ class GNNEncoder:
             queries: training queries. *Shape:* (n, d).
             relevant: which passages are relevant for which of them: a SciPy sparse matrix *Shape:* (n, m), or pairs of
                 rows, query first *Shape:* (pairs, 2).
-            dev: other queries and what is relevant for them, by which the best weights are kept.
+            dev: other queries and what is relevant for them. By a sample's RR@10 the best weights are kept.
             unlabelled: queries that nobody has labelled, which become nodes too. *Shape:* (u, d).
 
         Raises:
-            UserError: an array has another shape than the others ask for, NaN, or labels of no row; a parameter is out
-                of bounds.
+            UserError: an array does not fit the others or holds NaN, a label is of no row, a parameter out of bounds.
         """
         mgt = self._section()
-        given = Inputs.check(passages, queries, relevant, dev, unlabelled, unit_length=self.similarity == "cosine")
-        m, d = given.passages.shape
-        check_sizes(self.k, self.beta, m, given.pairs, "relevant")
+        given = TrainingData.check(passages, queries, relevant, dev, unlabelled, similarity=self.similarity)
+        d = given.passages.shape[1]
+        given.check_sizes(self.k, self.beta)
         training, asked = of_length_1(given.nodes[: given.training]), of_length_1(given.dev_queries)
-        again = int((array_top_k(training, asked, 1)[1] > 0.99999).sum())
-        if again:
+        if again := int((array_top_k(training, asked, 1)[1] > 0.99999).sum()):
             told = "%d of %d dev queries have the vector of a training query: take others, or the dev scores flatter"
             log.warning(told, again, len(asked))
         self.n_features_in_, self.queries_ = d, given.nodes
@@ -214,8 +206,7 @@ class GNNEncoder:
         *Shape:* (b, d).
         """
         self._check_fitted()
-        unit = self.similarity == "cosine"
-        passages = check_vectors("passages", passages, columns=self.n_features_in_, unit_length=unit)
+        passages = check_vectors("passages", passages, columns=self.n_features_in_, similarity=self.similarity)
         rows = self._rows(rows, len(passages))
         result = np.empty(passages.shape, dtype=np.float32) if out is None else out
         check_type("out", result.dtype)
@@ -281,16 +272,13 @@ class GNNEncoder:
         return found
 
     def _section(self) -> MGT:
-        """The parameters as section `mgt`; all are checked."""
-        given = asdict(self)
-        own, shared, alone = (
-            {name: given[name] for name in of.model_fields if name in given} for of in (Own, MGT, Alone)
-        )
+        """The parameters, checked, as section `mgt`, as far as phase one reads it."""
         try:
-            Own.model_validate(own)
-            return MGT.model_validate(shared | {"masking": "mgt", "alone": alone, "joint": NO_PHASE_TWO})
+            values = PARAMETERS.model_validate(self.get_params()).model_dump()
         except ValidationError as error:
-            raise UserError(described(error).replace("alone.", "")) from error
+            raise UserError(described(error)) from error
+        shared, alone = ({name: values[name] for name in of.model_fields if name in values} for of in (MGT, Alone))
+        return MGT.model_construct(**shared, masking="mgt", alone=Alone.model_construct(**alone))
 
     def _link(self, passages: NDArray[Any], pairs: pl.DataFrame) -> Examples:
         """Make the graph (section 3.2). Hard negatives are what a query retrieves and is not labelled with."""
@@ -302,15 +290,15 @@ class GNNEncoder:
         self.graph_ = Graph(passages=found, score=scores, n_passages=len(passages))
         return to_examples(examples_from_candidates(pairs, candidates), len(passages))
 
-    def _train(self, given: Inputs, mgt: MGT, near: Neighbourhood, examples: Examples) -> None:
+    def _train(self, given: TrainingData, mgt: MGT, near: Neighbourhood, examples: Examples) -> None:
         """Phase one of Masked Graph Training (section 3.4)."""
         sample = draw_dev(
             given.dev_pairs,
             lambda rows: given.dev_queries[rows],
             given.passages,
-            size=self.dev_queries,
-            whole=self.dev_whole,
-            depth=self.dev_depth,
+            size=CACHED_QUERIES,
+            whole=CACHED_PASSAGES,
+            depth=POOL_DEPTH,
             seed=self.seed,
         )
         with TemporaryDirectory(prefix="gnn-encoder-") as folder:
@@ -325,7 +313,7 @@ class GNNEncoder:
             )
 
     def _open(self, interactive: Matrix) -> None:
-        """Make ready to inform passages. From here on nothing reads the passages of `fit`."""
+        """Make ready to inform passages, without those of `fit`."""
         none = np.empty((0, self.n_features_in_), dtype=np.float32)
         self._near = self._neighbourhood(none, pl.DataFrame(self._labels, schema=PAIR))
         self._corpus = CorpusGNN(self.gnn_, self._near, self.queries_, interactive)
@@ -343,7 +331,7 @@ class GNNEncoder:
         return Subgraph(np.full(len(block), -1), queries, np.full(len(edges), -1), place, passage)
 
     def _rows(self, rows: Any | None, n: int) -> Rows:
-        """The argument `rows` of `transform`, for `n` passages, checked. *Shape:* (n,)."""
+        """The argument `rows` of `transform`, checked. *Shape:* (n,)."""
         m = self.graph_.m
         if rows is None:
             if n != m:
@@ -357,10 +345,7 @@ class GNNEncoder:
         return found
 
     def _check_known(self, places: Rows, rows: Rows, block: Matrix) -> None:
-        """Refuse a passage that is another than in `fit`, as its score for the query says that it is nearest to.
-
-        *Shape:* (b,), (b,), (b, d).
-        """
+        """Refuse a passage with another score than in `fit` for its nearest query. *Shape:* (b,), (b,), (b, d)."""
         graph = self.graph_
         asked = np.flatnonzero(graph.indptr[rows] < graph.indptr[rows + 1])
         edge = graph.edges[graph.indptr[rows[asked]]]
@@ -378,14 +363,9 @@ class GNNEncoder:
             raise UserError("this GNNEncoder is not fitted; call fit or GNNEncoder.load first")
 
 
-def check_sizes(k: int, beta: float, n_passages: int, pairs: pl.DataFrame, named: str) -> None:
-    """Refuse fewer passages than a query is linked to, or fewer labelled queries than folds.
-
-    Args:
-        pairs: what is relevant for training queries, columns query, passage.
-        named: what errors call the pairs.
-    """
-    if not 1 <= k <= n_passages:
-        raise UserError(f"k is {k}: must be from 1 to the number of passages, {n_passages}")
-    if (found := pairs["query"].n_unique()) < (least := fold_count(beta)):
-        raise UserError(f"{named}: labels {found} queries; must be at least {least} (1 / beta, {beta}): label more")
+# What the parameters may be.
+PARAMETERS: type[Section] = create_model(  # type: ignore[call-overload]
+    "Parameters",
+    __base__=Section,
+    **{name: (kind, ...) for name, kind in get_type_hints(GNNEncoder, include_extras=True).items()},
+)

@@ -12,9 +12,9 @@ from gnn_encoder.base.judgements import contains, pair_keys
 from gnn_encoder.base.matrix import Matrix, Rows, array_blocks
 from gnn_encoder.controls.choose import DevQueries, best_on_dev, shown
 from gnn_encoder.controls.closed_form import DEPTH, FAMILY, MEAN, NUDGE_N, LabelledPassages, Unmoved, settings_of
-from gnn_encoder.estimator.data import UNIT, Inputs, VectorFile, check_target, not_of_length, read_pairs, writing
-from gnn_encoder.estimator.model import GNNEncoder, check_sizes
+from gnn_encoder.estimator import GNNEncoder
 from gnn_encoder.search.exact import array_top_k
+from gnn_encoder.vectors import UNIT, TrainingData, VectorFile, check_target, not_of_length, read_pairs, writing
 
 METHODS = {MEAN: "mean of labelled queries", NUDGE_N: "NUDGE-N", FAMILY: "closed form"}
 
@@ -29,12 +29,7 @@ class LabelsAlone(NamedTuple):
 
 
 def reciprocal_ranks(ranking: Rows, pairs: pl.DataFrame, m: int) -> NDArray[np.float64]:
-    """RR@10 of each query that has a relevant passage. *Shape:* (q, at most 10) -> (judged,).
-
-    Args:
-        pairs: what is relevant, columns query, passage.
-        m: number of passages.
-    """
+    """RR@10 of each query that has a relevant one of `m` passages, by pairs. *Shape:* (q, at most 10) -> (judged,)."""
     keys = np.arange(len(ranking))[:, None] * m + ranking
     hits = contains(pair_keys(pairs, m), keys) & (ranking >= 0)
     judged = pairs["query"].unique().sort().to_numpy()
@@ -45,12 +40,9 @@ def reciprocal_ranks(ranking: Rows, pairs: pl.DataFrame, m: int) -> NDArray[np.f
 def labels_alone(
     passages: NDArray[Any], labelled: LabelledPassages, queries: Matrix, pairs: pl.DataFrame, *, unit_length: bool
 ) -> Iterator[LabelsAlone]:
-    """What the labels give without a graph.
+    """What the labels give without a graph; dev queries choose, for which the passages of `pairs` are relevant.
 
-    Args:
-        passages: *Shape:* (m, d).
-        queries: dev queries, which choose. *Shape:* (q, d).
-        pairs: what is relevant for them, columns query, passage.
+    *Shape:* passages (m, d), queries (q, d).
     """
 
     def values(rankings: Iterable[Rows]) -> list[float]:
@@ -87,26 +79,26 @@ def inform(
         params: parameters of `GNNEncoder`; without `similarity`, it is "cosine" where all vectors have length 1.
     """
     check_target(out, passages, (queries, qrels, dev_queries, dev_qrels, unlabelled))
-    file, inputs, more, odd = read_files(passages, queries, qrels, dev_queries, dev_qrels, unlabelled)
-    matrix, m, unit_length = inputs.passages, len(inputs.passages), odd is None
+    file, data, odd = read_files(passages, queries, qrels, dev_queries, dev_qrels, unlabelled)
+    matrix, m, unit_length = data.passages, len(data.passages), odd is None
     usual = {"similarity": "cosine" if unit_length else "dot", "temperature": 0.05 if unit_length else 1.0}
     gnn = GNNEncoder(**{**usual, **params})
-    check_sizes(gnn.k, gnn.beta, m, inputs.pairs, str(qrels))
+    data.check_sizes(gnn.k, gnn.beta)
     if odd is not None:
         yield f"! {odd}, not 1: scores are inner products, and NUDGE-N is left out"
-    yield f"{m} passages, {inputs.pairs['query'].n_unique()} labelled queries; similarity {gnn.similarity}; k {gnn.k}"
+    yield f"{m} passages, {data.pairs['query'].n_unique()} labelled queries; similarity {gnn.similarity}; k {gnn.k}"
     yield f"{'':28} {'RR@10 on dev':>12}  chosen on dev"
-    labelled, found = LabelledPassages.of(matrix, inputs.pairs, inputs.nodes), list[LabelsAlone]()
-    for one in labels_alone(matrix, labelled, inputs.dev_queries, inputs.dev_pairs, unit_length=unit_length):
+    labelled, found = LabelledPassages.of(matrix, data.pairs, data.nodes), list[LabelsAlone]()
+    for one in labels_alone(matrix, labelled, data.dev_queries, data.dev_pairs, unit_length=unit_length):
         yield line(one.name, one.value, one.setting)
         found.append(one)
     best = max(found, key=lambda one: one.value)
-    dev = inputs.dev_queries, inputs.dev_pairs.to_numpy()
-    gnn.fit(matrix, inputs.nodes[: inputs.training], inputs.pairs.to_numpy(), dev=dev, unlabelled=more)
+    (training, more), dev = np.split(data.nodes, [data.training]), (data.dev_queries, data.dev_pairs.to_numpy())
+    gnn.fit(matrix, training, data.pairs.to_numpy(), dev=dev, unlabelled=more if len(more) else None)
     with writing(out, file) as informed:
         gnn.transform(matrix, out=informed)
-        ranking = array_top_k(informed, inputs.dev_queries, min(DEPTH, m))[0]
-        value = float(reciprocal_ranks(ranking, inputs.dev_pairs, m).mean())
+        ranking = array_top_k(informed, data.dev_queries, min(DEPTH, m))[0]
+        value = float(reciprocal_ranks(ranking, data.dev_pairs, m).mean())
         yield line("GNN-encoder", value, _trained(gnn))
         if best.value >= value:  # of equally good ones the plainer one
             for first, block in array_blocks(matrix):
@@ -117,21 +109,16 @@ def inform(
 
 def read_files(
     passages: Path, queries: Path, qrels: Path, dev_queries: Path, dev_qrels: Path, unlabelled: Path | None
-) -> tuple[VectorFile, Inputs, NDArray[Any] | None, str | None]:
-    """The passages' file, what all files hold, vectors without labels, and the first vector whose length is not 1.
-
-    Raises:
-        UserError: a file is missing, or they do not fit each other.
-    """
+) -> tuple[VectorFile, TrainingData, str | None]:
+    """The passages' file, what all files hold, checked, and the first vector whose length is not 1."""
     files = [VectorFile.read(path) for path in (passages, queries, dev_queries, unlabelled) if path]
-    found, asking, dev_asking, more = files[0], files[1], files[2], files[3].matrix if unlabelled else None
+    found, asking, dev_asking, *more = files
     dev = dev_asking.matrix, read_pairs(dev_qrels, dev_asking, found)
+    arrays = found.matrix, asking.matrix, read_pairs(qrels, asking, found), dev, more[0].matrix if more else None
     names = passages, queries, qrels, dev_queries, dev_qrels, unlabelled
-    arrays = found.matrix, asking.matrix, read_pairs(qrels, asking, found), dev, more
-    inputs = Inputs.check(*arrays, unit_length=False, names=names)
+    data = TrainingData.check(*arrays, similarity="dot", names=names)
     lengths = ((one.path, not_of_length(one.matrix, *UNIT, name=str(one.path))) for one in files)
-    odd = next((f"{path}: row {row[0]} has length {row[1]:.3g}" for path, row in lengths if row), None)
-    return found, inputs, more, odd
+    return found, data, next((f"{path}: row {row[0]} has length {row[1]:.3g}" for path, row in lengths if row), None)
 
 
 def _trained(gnn: GNNEncoder) -> str:

@@ -20,13 +20,12 @@ from gnn_encoder.base.files import publish
 from gnn_encoder.base.matrix import Matrix, Rows, array_blocks
 from gnn_encoder.base.tables import undamaged
 from gnn_encoder.evaluate.judge import read_qrels
+from gnn_encoder.gnn.masking import fold_count
 
-FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))  # torch and FAISS take no others
 UNIT = (0.99, 1.01)  # lengths; float16 rounds by less
-ANY = (0, 10_000)  # scores grow with the square of the length, and float32 has 7 digits
-RULES = {
-    UNIT: "with similarity 'cosine' it must be 1: divide each row by its length, or take similarity 'dot'",
-    ANY: "it must be at most 10,000: divide all vectors, of passages and of queries, by the same number",
+LENGTHS = {  # by similarity. Scores grow with the square of the length, and float32 has 7 digits
+    "cosine": (UNIT, "with similarity 'cosine' it must be 1: divide each row by its length, or take similarity 'dot'"),
+    "dot": ((0, 10_000), "it must be at most 10,000: divide all vectors, passages and queries, by the same number"),
 }
 PAIR = {"query": pl.Int32, "passage": pl.Int32}
 NAMES = ("passages", "queries", "relevant", "dev queries", "dev relevant", "unlabelled")
@@ -35,8 +34,8 @@ COLUMNS = "columns `id` and `vector`, a list of numbers of the same length in ea
 
 
 @dataclass(frozen=True, kw_only=True)
-class Inputs:
-    """What `GNNEncoder.fit` is given.
+class TrainingData:
+    """What `GNNEncoder.fit` is given, checked.
 
     Attributes:
         passages: as they came. *Shape:* (m, d).
@@ -44,6 +43,7 @@ class Inputs:
         training: how many are training queries, n.
         dev_queries: *Shape:* (q, d) float32.
         pairs, dev_pairs: what is relevant for training queries, and for dev queries; columns query, passage.
+        named: what errors call the labels of training queries.
     """
 
     passages: NDArray[Any]
@@ -52,6 +52,7 @@ class Inputs:
     dev_queries: Matrix
     pairs: pl.DataFrame
     dev_pairs: pl.DataFrame
+    named: str
 
     @classmethod
     def check(
@@ -62,25 +63,19 @@ class Inputs:
         dev: Any,
         unlabelled: Any | None,
         *,
-        unit_length: bool,
+        similarity: str,
         names: Iterable[object] = NAMES,
     ) -> Self:
-        """Check the arguments of `fit`; `names`: what errors call them.
-
-        Raises:
-            UserError: one of them is something else.
-        """
+        """Check the arguments of `fit`; `names`: what errors call them."""
         if not (isinstance(dev, tuple | list) and len(dev) == 2):
             raise UserError("dev: must be a pair of the dev queries' vectors and what is relevant for them")
         of_passages, of_queries, of_relevant, of_dev, of_dev_relevant, of_unlabelled = map(str, names)
-        passages = check_vectors(of_passages, passages, unit_length=unit_length)
+        passages = check_vectors(of_passages, passages, similarity=similarity)
         m, d = passages.shape
         others = [(of_queries, queries), (of_dev, dev[0])]
         others += [] if unlabelled is None else [(of_unlabelled, unlabelled)]
-        training, dev_queries, *rest = (
-            np.asarray(check_vectors(name, vectors, columns=d, unit_length=unit_length), dtype=np.float32)
-            for name, vectors in others
-        )
+        checked = (check_vectors(*one, columns=d, similarity=similarity) for one in others)
+        training, dev_queries, *rest = (np.asarray(vectors, dtype=np.float32) for vectors in checked)
         return cls(
             passages=passages,
             nodes=np.concatenate([training, *rest]),
@@ -88,34 +83,36 @@ class Inputs:
             dev_queries=dev_queries,
             pairs=labelled_pairs(of_relevant, relevant, len(training), m),
             dev_pairs=labelled_pairs(of_dev_relevant, dev[1], len(dev_queries), m),
+            named=of_relevant,
         )
 
+    def check_sizes(self, k: int, beta: float) -> None:
+        """Refuse fewer passages than a query is linked to, or fewer labelled queries than folds."""
+        if not 1 <= k <= (m := len(self.passages)):
+            raise UserError(f"k is {k}: must be from 1 to the number of passages, {m}")
+        if (found := self.pairs["query"].n_unique()) < (least := fold_count(beta)):
+            raise UserError(
+                f"{self.named}: labels {found} queries; must be at least {least} (1 / beta, {beta}): label more"
+            )
 
-def check_vectors(
-    name: str, vectors: Any, *, columns: int | None = None, unit_length: bool = False
-) -> NDArray[np.floating[Any]]:
-    """Vectors as an array of floats that are finite and of an allowed length, read in blocks. *Shape:* (n, d).
 
-    Args:
-        name: what errors call them.
-        columns: how many they must have; None: any.
-        unit_length: whether each must have length 1.
-    """
+def check_vectors(name: str, vectors: Any, *, columns: int | None = None, similarity: str) -> NDArray[Any]:
+    """Vectors, called `name` in errors, as finite floats of a length that fits. *Shape:* (n, d)."""
     matrix: NDArray[Any] = np.asanyarray(vectors)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise UserError(f"{name}: shape {matrix.shape}; must be (rows, columns), neither of them 0")
     check_type(name, matrix.dtype)
     if columns is not None and matrix.shape[1] != columns:
         raise UserError(f"{name}: {matrix.shape[1]} columns, the passages have {columns}: take one encoder for all")
-    allowed = UNIT if unit_length else ANY
-    if (odd := not_of_length(matrix, *allowed, name=name)) is not None:
-        raise UserError(f"{name}: row {odd[0]} has length {odd[1]:.3g}; {RULES[allowed]}")
+    bounds, rule = LENGTHS[similarity]
+    if (odd := not_of_length(matrix, *bounds, name=name)) is not None:
+        raise UserError(f"{name}: row {odd[0]} has length {odd[1]:.3g}; {rule}")
     return matrix
 
 
 def check_type(name: str, dtype: np.dtype[Any]) -> None:
-    """Refuse an array of anything but `FLOATS`, or in another byte order than this machine's."""
-    if dtype not in FLOATS:
+    """Refuse what torch and FAISS do not take."""
+    if dtype not in map(np.dtype, (np.float16, np.float32, np.float64)):
         raise UserError(f"{name}: type {dtype}; must be float16, float32 or float64, in this machine's byte order")
 
 
@@ -131,40 +128,37 @@ def not_of_length(matrix: NDArray[Any], least: float, most: float, *, name: str)
 
 
 def labelled_pairs(name: str, relevant: Any, n_queries: int, n_passages: int) -> pl.DataFrame:
-    """Relevant pairs as columns query, passage, sorted, each pair once.
+    """Relevant pairs, called `name` in errors, as columns query, passage, sorted, each pair once.
 
     Args:
-        name: what errors call them.
         relevant: a SciPy sparse matrix, whose entries above 0 are the pairs *Shape:* (n_queries, n_passages); or pairs
             of rows, query first *Shape:* (pairs, 2).
-
-    Raises:
-        UserError: there is none, or one is of no query or passage.
     """
-    if hasattr(relevant, "tocoo"):
-        if relevant.shape != (n_queries, n_passages):
-            raise UserError(f"{name}: shape {relevant.shape}; must be (queries, passages), {n_queries, n_passages}")
+    shape, sparse = (n_queries, n_passages), hasattr(relevant, "tocoo")
+    rule = f"must be a SciPy sparse matrix of shape {shape}, or rows of queries and passages, of shape (pairs, 2)"
+    if sparse:
         entries = relevant.tocoo()
         rows = np.stack([entries.row, entries.col], axis=1)[entries.data > 0]
     else:
         try:
             rows = np.asarray(relevant)
         except ValueError as error:  # lists of different lengths
-            raise UserError(f"{name}: must be pairs of rows, of a query and of a passage ({error})") from error
-        if rows.size and (rows.ndim != 2 or rows.shape[1] != 2 or not np.issubdtype(rows.dtype, np.integer)):
-            raise UserError(
-                f"{name}: shape {rows.shape} of {rows.dtype}; must be a SciPy sparse matrix, or whole numbers of shape "
-                "(pairs, 2): rows of queries and of passages"
-            )
+            raise UserError(f"{name}: {rule} ({error})") from error
+    are_pairs = rows.size == 0 or (rows.ndim == 2 and rows.shape[1] == 2 and np.issubdtype(rows.dtype, np.integer))
+    if not are_pairs or (sparse and relevant.shape != shape):
+        raise UserError(f"{name}: shape {np.shape(relevant)} of {rows.dtype}; {rule}")
     if len(rows) == 0:
         raise UserError(f"{name}: no pair; at least one query must have a relevant passage")
-    for column, (what, most) in enumerate((("query", n_queries), ("passage", n_passages))):
-        outside = (rows[:, column] < 0) | (rows[:, column] >= most)
-        if outside.any():
-            at = int(np.argmax(outside))
-            raise UserError(f"{name}: pair {at} has {what} {rows[at, column]}; must be a row from 0 to {most - 1}")
+    outside = np.argwhere((rows < 0) | (rows >= shape))
+    if len(outside):
+        at, side = outside[0]
+        what = f"{('query', 'passage')[side]} {rows[at, side]}"
+        raise UserError(f"{name}: pair {at} has {what}; must be a row from 0 to {shape[side] - 1}")
     found = pl.DataFrame({"query": rows[:, 0], "passage": rows[:, 1]}, schema_overrides=PAIR)
     return found.unique().sort("query", "passage")
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -177,11 +171,7 @@ class VectorFile:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Map `.npy`, or read Parquet.
-
-        Raises:
-            UserError: the file is missing, or is neither.
-        """
+        """Map `.npy`, or read Parquet."""
         if not path.is_file():
             raise UserError(f"{path}: no such file")
         try:
@@ -195,11 +185,7 @@ class VectorFile:
         return cls(path, matrix, None)
 
     def rows_of(self, ids: pl.Series, named_in: Path, what: str) -> Rows:
-        """The rows of some ids that another file names; `what` they are, for messages.
-
-        Raises:
-            UserError: there is no such id.
-        """
+        """The rows of some ids that another file names; `what` they are, for messages."""
         if self.ids is None:
             rows = ids.cast(pl.Int64, strict=False)
             rows = rows.set(~rows.is_between(0, len(self.matrix) - 1), None)
@@ -241,11 +227,7 @@ def check_target(path: Path, passages: Path, others: Iterable[Path | None]) -> N
 
 @contextmanager
 def writing(path: Path, like: VectorFile) -> Iterator[NDArray[Any]]:
-    """A matrix to fill, mapped to a file beside `path`, which becomes the file that was asked for when it is full.
-
-    Args:
-        path: `.npy`, or `.parquet` with the ids of `like`.
-    """
+    """A matrix to fill in a file beside `path`, which becomes `path` when it is full; in Parquet with ids of `like`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     matrix, table = path.with_name(f".{path.name}.npy"), path.with_name(f".{path.name}.partial")
     try:
@@ -281,7 +263,7 @@ def _read_parquet(path: Path) -> tuple[NDArray[Any], pl.Series]:
 
 
 def _write_parquet(path: Path, ids: pl.Series, matrix: NDArray[np.float32]) -> None:
-    """The matrix is not copied, and goes to the file group by group of rows."""
+    """The matrix is not copied."""
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(matrix.reshape(-1)), matrix.shape[1])
     table = pa.table({"id": ids.to_arrow().cast(pa.string()), "vector": vectors})
     pq.write_table(table, path, row_group_size=ROWS_AT_A_TIME)

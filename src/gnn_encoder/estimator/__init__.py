@@ -1,1 +1,0 @@
-"""GNN-encoder for anybody's vectors: arrays in, arrays out."""
