@@ -10,12 +10,12 @@ It reads gcide.dict.dz, gcide.index, wn.dict.dz and wn.index of Debian's package
 (3.0-37, WordNet's licence). Neither is copied here.
 """
 
+import argparse
 import gzip
 import json
 import random
 import re
 import string
-import sys
 from pathlib import Path
 
 WORDS, SEED = 2000, 7
@@ -92,6 +92,7 @@ def clean(text: str) -> str:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("usage: reverse_dictionary.py DICTD FOLDER")
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dictd", type=Path, help="/usr/share/dictd, where Debian's packages put them")
+    parser.add_argument("folder", type=Path, help="where to write corpus.jsonl, queries.jsonl and qrels/")
+    main(**vars(parser.parse_args()))
