@@ -1,6 +1,7 @@
 """denoise: denoised positives and hard negatives, chosen from the candidates by M_ce's scores (section 3.4)."""
 
 import logging
+from typing import Any
 
 import polars as pl
 
@@ -9,8 +10,8 @@ from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.tables import EXAMPLES, TARGETS, write_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.train.candidates import denoise, read_top, sample_queries, spread
-from gnn_encoder.train.teacher import teacher_scores
+from gnn_encoder.train.candidates import denoise, read_top, teacher_scores, to_score
+from gnn_encoder.train.dev import sample_queries
 
 log = logging.getLogger(__name__)
 
@@ -22,19 +23,10 @@ def main(stage: Stage) -> None:
     candidates = read_top(project.CANDIDATES, settings.range_max)
     rows = sample_queries(pairs, settings.queries or len(pairs), params.seed)
     asked = pl.col("query").is_in(pl.Series(rows, dtype=pl.Int32).implode())
-    chosen = spread(candidates.filter(asked), settings.range_max, settings.candidates)
-    chosen = chosen.select("query", "passage", listed=pl.lit(True))
     # A labelled passage is a positive whatever its score, which `relative` and the soft targets read.
-    labelled = pairs.filter(asked).join(chosen, on=["query", "passage"], how="anti").with_columns(listed=pl.lit(False))
-    scored = teacher_scores(
-        pl.concat([chosen, labelled]).sort("query", "passage"),
-        queries,
-        stage.work,
-        params,
-        cross_encoder=project.CROSS_ENCODER,
-        max_length=params.train_cross_encoder.max_length,
-        title="denoise",
-    )
+    lists = to_score(candidates.filter(asked), settings, pairs.filter(asked))
+    how: dict[str, Any] = {"cross_encoder": project.CROSS_ENCODER, "max_length": params.train_cross_encoder.max_length}
+    scored = teacher_scores(lists, queries, stage.work, params, **how)
     table, counts = denoise(
         scored,
         pairs,

@@ -18,9 +18,8 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import exact_top_k
 from gnn_encoder.text.corpus import embed_table
-from gnn_encoder.train.candidates import find_candidates, read_top
+from gnn_encoder.train.candidates import find_candidates, read_top, teacher_scores
 from gnn_encoder.train.cross_encoder import train_cross_encoder
-from gnn_encoder.train.teacher import teacher_scores
 
 
 def main(stage: Stage) -> None:
@@ -33,7 +32,7 @@ def main(stage: Stage) -> None:
     length = (pair.teacher or params.train_cross_encoder).max_length
 
     def scored_in(part: str, queries: Path) -> Score:
-        how: dict[str, Any] = {"cross_encoder": teacher, "max_length": length, "title": "pair_label"}
+        how: dict[str, Any] = {"cross_encoder": teacher, "max_length": length}
         return lambda lists: teacher_scores(lists, queries, stage.work / part, params, **how)
 
     candidates = read_top(project.CANDIDATES, depth if pair.pseudo_labels else None)

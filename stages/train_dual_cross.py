@@ -11,13 +11,13 @@ from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.dual_cross.views import check_queries, generated_examples, open_views
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import DualCross, Params
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import title_of
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.train.dual_encoder import Generated, Texts, logged_counts, train_dual_encoder
-from gnn_encoder.train.examples import Examples, read_examples
+from gnn_encoder.train.dual_encoder import Texts, train_dual_encoder
+from gnn_encoder.train.examples import Examples, open_examples
 
 PRETRAIN = "dual_cross.pretrain"
 PLAIN_SHARE = 0.75  # of the passages of fine-tuning that are read alone, where the passage alone is a view too
@@ -28,15 +28,9 @@ def main(stage: Stage) -> None:
     params, title, paired = stage.params, title_of(stage.key), stage.item == "paired"
     start = stage.once("pretrained", lambda folder: pretrain(params, folder, paired=paired, title=title))
     encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
-    examples = labelled_examples(params.dual_cross)
-    train(encoder, examples, project.queries("train"), "dual_cross.finetune", params, stage.scratch, title)
-
-
-def labelled_examples(section: DualCross) -> Examples:
-    """What fine-tuning trains on: training queries with hard negatives that are denoised, or BM25's."""
-    file = project.EXAMPLES if section.examples == "denoised" else project.BM25_EXAMPLES
-    identical = Identical.read(project.IDENTICAL, "train")
-    return read_examples(file, count_rows(project.PASSAGES), identical, scored=True)
+    file = project.EXAMPLES if params.dual_cross.examples == "denoised" else project.BM25_EXAMPLES
+    examples, queries = open_examples(file, project.queries("train"), scored=True), project.queries("train")
+    train(encoder, examples, queries, "dual_cross.finetune", params, stage.scratch, title)
 
 
 def pretrain(params: Params, folder: Path, *, paired: bool, title: str) -> None:
@@ -55,11 +49,10 @@ def train(
     section = params.dual_cross
     generated, passages = open_queries(project.GENERATED_QUERIES, encoder), open_passages(encoder)
     check_queries(generated, len(passages), section.views)
-    beside, plain_share = (Generated(generated, section.views), PLAIN_SHARE) if section.pool == "mean" else (None, 0.0)
+    beside, plain_share = (generated, PLAIN_SHARE) if section.pool == "mean" else (None, 0.0)
     views = open_views(encoder, generated, passages, section) if encoder.settings.pair_length is not None else None
     how = {"plain_share": 1.0 if part == PRETRAIN else plain_share, **params.encoder.sizes}
     texts = Texts(encoder, open_queries(queries, encoder), passages, beside, **how)
-    examples = examples.weighed(logged_counts(queries))
     train_dual_encoder(encoder, texts, examples, part, params, folder, title=title, views=views)
 
 

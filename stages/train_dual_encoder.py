@@ -1,16 +1,15 @@
 """train_dual_encoder NAME: a dual-encoder by Eq. 2 or PAIR's Eq. 6, from the base model or from a trained one."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from gnn_encoder.base.judgements import Identical
-from gnn_encoder.base.tables import count_rows
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import title_of
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.train.dual_encoder import Texts, logged_counts, train_dual_encoder
-from gnn_encoder.train.examples import read_examples
+from gnn_encoder.train.dual_encoder import Texts, train_dual_encoder
+from gnn_encoder.train.examples import Targets, open_examples
 
 
 def main(stage: Stage) -> None:
@@ -22,11 +21,10 @@ def main(stage: Stage) -> None:
         encoder = DualEncoder.from_pretrained(params.encoder)
     else:
         encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
-    identical = Identical.read(project.IDENTICAL, Path(item["own"]) if "own" in item else "train")
-    examples = read_examples(Path(item["examples"]), count_rows(project.PASSAGES), identical, scored=True)
-    examples = examples.weighed(logged_counts(queries))
+    own = Path(item["own"]) if "own" in item else "train"
+    examples = open_examples(Path(item["examples"]), queries, own, scored=True)
     if "targets" in item:
-        examples = examples.taught(Path(item["targets"]))
+        examples = replace(examples, targets=Targets.read(Path(item["targets"]), examples.queries))
     asked, passages = open_queries(queries, encoder), open_passages(encoder)
     texts = Texts(encoder, asked, passages, **params.encoder.sizes)
     alpha = settings.alpha if item.get("passage_centric") else 0.0

@@ -22,7 +22,8 @@ from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.faiss_index import build, write_runs
 from gnn_encoder.text.corpus import load_encoder, origin_of, write_matrix
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.train.candidates import POOL_DEPTH, candidates_of, find_candidates, sample_queries
+from gnn_encoder.train.candidates import find_candidates
+from gnn_encoder.train.dev import POOL_DEPTH, candidates_of, sample_queries
 from gnn_encoder.train.examples import examples_from_candidates
 
 

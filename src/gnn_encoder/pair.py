@@ -1,4 +1,4 @@
-"""PAIR (Ren et al. 2021): the teacher's pseudo-labels (sections 3.3 and 4.6). Its losses are `train/losses.py`."""
+"""PAIR (Ren et al. 2021): the teacher's pseudo-labels (sections 3.3 and 4.6). Its losses are in `train/losses.py`."""
 
 import logging
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import polars as pl
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.pipeline.params import Denoise, Pair
-from gnn_encoder.train.candidates import denoise, spread
+from gnn_encoder.train.candidates import denoise, to_score
 from gnn_encoder.train.examples import examples_from_candidates, examples_table
 
 log = logging.getLogger(__name__)
@@ -36,9 +36,7 @@ def label_labelled(
     """
     if not section.pseudo_labels:
         return examples_from_candidates(pairs, candidates), {}
-    lists = _listed(candidates, ranks)
-    others = pairs.join(lists, on=["query", "passage"], how="anti").with_columns(listed=pl.lit(False))
-    scored = score(pl.concat([lists, others]).sort("query", "passage"))
+    scored = score(to_score(candidates, ranks, pairs))
     return denoise(scored, pairs, positive_threshold=section.s_pos, negative_threshold=section.s_neg)
 
 
@@ -54,7 +52,7 @@ def label_unlabelled(
         candidates, ranks: as in `label_labelled`.
         hidden: pairs of those of the queries whose labels are hidden, columns query, passage.
     """
-    scored = score(_listed(candidates, ranks))
+    scored = score(to_score(candidates, ranks))
     positive, negative = pl.col("score") > section.s_pos, pl.col("score") < section.s_neg
     ordered = scored.sort("query", "passage")
     examples = examples_table(ordered.filter(positive), ordered.filter(negative))
@@ -100,9 +98,3 @@ def accuracy(scored: pl.DataFrame, pairs: pl.DataFrame, *, s_pos: float, s_neg: 
         count = int(chosen.sum())
         found |= {name: count, f"accuracy_of_{name}": int((chosen & right).sum()) / count if count else None}
     return found
-
-
-def _listed(candidates: pl.DataFrame, ranks: Denoise) -> pl.DataFrame:
-    """The candidates that the teacher scores."""
-    chosen = spread(candidates, ranks.range_max, ranks.candidates)
-    return chosen.select("query", "passage", listed=pl.lit(True))

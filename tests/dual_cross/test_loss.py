@@ -13,7 +13,7 @@ from gnn_encoder.text.batches import single_batch, text_batch
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source, load_tokenizer
 from gnn_encoder.text.tokens import TextTokens
-from gnn_encoder.train.dual_encoder import Generated, Texts, contrastive_step
+from gnn_encoder.train.dual_encoder import Texts, contrastive_step
 from gnn_encoder.train.examples import Examples, TrainingBatch
 
 from ..train.test_gradient_cache import gradients, keep_float64
@@ -91,48 +91,30 @@ def test_loss_and_gradients(
         torch.testing.assert_close(found[name], wanted[name], rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("views", [1, 3])
+@pytest.mark.parametrize("share", [0.0, 0.25])
 def test_passages_beside_their_own_generated_queries(
-    tiny_model: Path, texts: Texts, generated: TextTokens, views: int
+    tiny_model: Path, texts: Texts, generated: TextTokens, share: float
 ) -> None:
-    """As they are searched: whatever is asked, and never the generated query that is asked itself."""
+    """As they are searched: whatever is asked, and never the generated query that is asked itself.
+
+    Which ones are read alone, the batch's queries decide: in any part, and again in a training that was resumed.
+    """
     encoder = pair_encoder(tiny_model)
-    made = Texts(encoder, generated, texts.passage_tokens, Generated(generated, views))
-    batch = TrainingBatch(np.array([4, 6]), np.array([4 // views, 6 // views, 9, 0]))
+    made = Texts(encoder, generated, texts.passage_tokens, generated, plain_share=share)
+    alone = [False, True, True, False] if share else [False] * 4
+    assert alone == (np.random.default_rng([4, 6]).random(4) < share).tolist()
     # Of passage p the views are 3 p, 3 p + 1, 3 p + 2; query 4 is view 1 of passage 1, 6 view 0 of passage 2.
-    beside = [5, 7, 29, 1] if views == 3 else [4, 6, 9, 0]
-    expected = text_batch(
-        generated, np.array(beside), texts.passage_tokens, batch.passages, encoder.template, PAIR_LENGTH
-    )
-    found = made.passages_of(batch, np.arange(4))
-    torch.testing.assert_close(found.input_ids, expected.input_ids)
-    alone = Texts(pair_encoder(tiny_model), generated, texts.passage_tokens).passages_of(batch, np.arange(4))
-    assert views == 1 or alone.input_ids.tolist() != found.input_ids.tolist()
-
-
-def test_a_share_of_passages_is_read_alone(tiny_model: Path, texts: Texts, generated: TextTokens) -> None:
-    """Which ones, the batch's queries decide: in any part, and again in a training that was resumed."""
-    made = share_texts(tiny_model, texts, generated, 0.25)
-    alone = np.random.default_rng([4, 6]).random(4) < 0.25
-    assert alone.tolist() == [False, True, True, False]
-    batch = TrainingBatch(np.array([4, 6]), np.array([1, 2, 9, 0]))
+    batch, beside = TrainingBatch(np.array([4, 6]), np.array([1, 2, 9, 0])), [5, 7, 29, 1]
     whole = made.passages_of(batch, np.arange(4))
-    for place in range(4):
-        one = made.passages_of(batch, np.array([place]))
-        row = np.array([batch.passages[place]])
-        pair = np.array([[5, 7, 29, 1][place]])
+    for place, row in enumerate(batch.passages[:, None]):
+        one, pair = made.passages_of(batch, np.array([place])), (generated, np.array([beside[place]]))
         expected = (
-            single_batch(texts.passage_tokens, row, made._template, 16)
+            single_batch(texts.passage_tokens, row, encoder.template, 16)
             if alone[place]
-            else text_batch(generated, pair, texts.passage_tokens, row, made._template, PAIR_LENGTH)
+            else text_batch(*pair, texts.passage_tokens, row, encoder.template, PAIR_LENGTH)
         )
         for field in ("input_ids", "attention_mask", "token_type_ids"):
-            found, wanted = getattr(one, field), getattr(expected, field)
-            assert found.tolist() == wanted.tolist()
+            wanted = getattr(expected, field)
+            assert getattr(one, field).tolist() == wanted.tolist()
             assert getattr(whole, field)[place, : wanted.shape[1]].tolist() == wanted[0].tolist()
         assert whole.attention_mask[place].sum() == expected.attention_mask.sum()
-
-
-def share_texts(model: Path, texts: Texts, generated: TextTokens, share: float) -> Texts:
-    encoder = pair_encoder(model)
-    return Texts(encoder, generated, texts.passage_tokens, Generated(generated, 3), plain_share=share)

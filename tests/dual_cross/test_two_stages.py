@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import polars as pl
@@ -21,8 +22,8 @@ from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.search.faiss_index import PassageIndex
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.train import dual_encoder as contrastive
-from gnn_encoder.train.candidates import candidates_of, sample_queries
-from gnn_encoder.train.examples import TrainingBatch, examples_from_candidates
+from gnn_encoder.train.dev import candidates_of, sample_queries
+from gnn_encoder.train.examples import Examples, TrainingBatch, examples_from_candidates
 
 from ..project import ROOT, call_stage, declare
 
@@ -127,11 +128,13 @@ def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> No
     assert len({row for batch in found[0] for row in batch.queries.tolist()}) == 50
 
 
-@pytest.mark.parametrize(("examples", "step"), [("denoised", 17), ("bm25", 23)])
-def test_hard_negatives(params: Params, examples: str, step: int) -> None:
-    found = stage("train_dual_cross")["labelled_examples"](change(params, examples=examples).dual_cross)
-    (first, *_), (negative, *_) = found.positives.values, found.negatives.values
-    assert len(found.queries) and negative == (first + step) % 120
+@pytest.mark.parametrize(("kind", "step"), [("denoised", 17), ("bm25", 23)])
+def test_hard_negatives(params: Params, tmp_path: Path, kind: str, step: int) -> None:
+    main, seen = stage("train_dual_cross")["main"], list[Examples]()
+    main.__globals__.update({"DualEncoder": Mock(), "train": lambda encoder, examples, *rest: seen.append(examples)})
+    main(Mock(params=change(params, examples=kind), key="dual_cross", item="paired"))
+    (first, *_), (negative, *_) = seen[0].positives.values, seen[0].negatives.values
+    assert len(seen[0].queries) and negative == (first + step) % 120
 
 
 @pytest.mark.parametrize(("paired", "length", "shared"), [(True, 48, False), (False, None, True)])

@@ -30,9 +30,9 @@ def note_gradients(found: dict[str, list[torch.Tensor]]) -> None:
     add_up, begun = loop.sum_gradients, list[str]()
 
     class Run(loop._Run):
-        def __init__(self, task: Any, optimizer: Any, settings: Any, folder: Path) -> None:
-            begun.append(settings.title)
-            super().__init__(task, optimizer, settings, folder)
+        def __post_init__(self) -> None:
+            begun.append(self.title)
+            super().__post_init__()
 
     def sum_gradients(parameters: list[torch.nn.Parameter]) -> None:
         add_up(parameters)

@@ -1,4 +1,4 @@
-"""Candidates: the same in windows as of one search, resumed, read in parts; which become positives and negatives."""
+"""Candidates: one search in windows; which become positives and negatives; and the teacher's numbers."""
 
 from pathlib import Path
 
@@ -6,13 +6,15 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+from scipy.optimize import check_grad
+from scipy.special import expit
 
 from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.matrix import Matrix, Rows, Scores
-from gnn_encoder.base.tables import CANDIDATES, candidates_table, iterate_candidates, write_table
-from gnn_encoder.pipeline.params import Params
+from gnn_encoder.base.tables import CANDIDATES, candidates_table, write_table
+from gnn_encoder.pipeline.params import Denoise, Params
 from gnn_encoder.train import candidates
-from gnn_encoder.train.candidates import denoise, find_candidates, read_top, spread
+from gnn_encoder.train.candidates import Teacher, denoise, find_candidates, fit_teacher, read_top, spread, to_score
 from gnn_encoder.train.cross_encoder import candidate_examples
 from gnn_encoder.train.examples import examples_from_candidates, to_examples
 
@@ -61,14 +63,13 @@ def test_windows_are_one_search(
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, None), (1, 4)])
-def test_negatives_are_read_in_parts(
+def test_negatives_are_of_some_ranks(
     whole: pl.DataFrame, tmp_path: Path, tiny_params: Params, first: int, last: int | None
 ) -> None:
     """The oracle: the EXAMPLES table that polars makes of the whole table."""
     settings = tiny_params.train_cross_encoder.model_copy(update={"range_min": first, "range_max": last})
-    write_table(tmp_path / "c.parquet", CANDIDATES, whole.to_arrow().to_batches(max_chunksize=7))
-    parts = list(iterate_candidates(tmp_path / "c.parquet"))
-    found = candidate_examples(PAIRS, parts, settings, PASSAGES, IDENTICAL)
+    write_table(tmp_path / "c.parquet", CANDIDATES, [whole.to_arrow()])
+    found = candidate_examples(PAIRS, tmp_path / "c.parquet", settings, PASSAGES, IDENTICAL)
     chosen = whole.filter(pl.col("rank") >= first, pl.col("rank") < (last or DEPTH))
     expected = to_examples(examples_from_candidates(PAIRS, chosen), PASSAGES, identical=IDENTICAL)
     assert found.queries.tolist() == expected.queries.tolist() == [0, 3, 7, 9, 22]
@@ -102,7 +103,8 @@ def test_denoised_by_hand() -> None:
     pairs = [(0, 10), (1, 10), (4, 21), (5, 22)]  # no passage of query 5 is scored
     scored = pl.DataFrame(rows, schema=SCORED, orient="row")
     labelled = pl.DataFrame(pairs, schema=PAIR, orient="row")
-    table, counts = denoise(scored, labelled, positive_threshold=0.9, negative_threshold=0.1)
+    shuffled = scored.sample(fraction=1, shuffle=True, seed=1)  # their order does not matter
+    table, counts = denoise(shuffled, labelled, positive_threshold=0.9, negative_threshold=0.1)
     assert table.columns == ["query", "positives", "negatives"]
     assert table.rows() == [
         (0, [10, 11], [13, 14]),
@@ -121,16 +123,6 @@ def test_denoised_by_hand() -> None:
         "hard_negatives": 3,  # (0, 13), (0, 14), (2, 19)
         "candidates_between_the_thresholds": 4,  # (0, 12), (1, 15), (1, 16), (2, 18)
     }
-
-
-def test_the_order_of_scored_rows_does_not_matter() -> None:
-    rows = [(q, p, ((q * 31 + p * 17) % 100) / 100) for q in range(6) for p in range(9)]
-    labelled = pl.DataFrame({"query": [0, 1, 2], "passage": [1, 2, 3]}, schema=PAIR)
-    options = {"positive_threshold": 0.9, "negative_threshold": 0.1}
-    scored = pl.DataFrame(rows, schema=SCORED, orient="row")
-    table, counts = denoise(scored, labelled, **options)
-    again, same = denoise(scored.sample(fraction=1, shuffle=True, seed=1), labelled, **options)
-    assert table.equals(again) and counts == same
 
 
 def test_negatives_relative_to_the_labelled_passage() -> None:
@@ -157,6 +149,14 @@ def test_negatives_relative_to_the_labelled_passage() -> None:
     assert counts["hard_negatives"] == 3 and counts["candidates_between_the_thresholds"] == 4
 
 
+def test_what_a_teacher_scores() -> None:
+    rows = [(5, 1, 0), (5, 9, 1), (5, 2, 2), (7, 3, 0)]
+    found = pl.DataFrame(rows, schema=PAIR | {"rank": pl.Int16}, orient="row")
+    section, pairs = Denoise.model_construct(range_max=3, candidates=2), PAIRS[:1].vstack(found[:1, :2])
+    assert to_score(found, section).rows() == [(5, 1, True), (5, 2, True), (7, 3, True)]
+    assert to_score(found, section, pairs).rows() == [(0, 1, False), (5, 1, True), (5, 2, True), (7, 3, True)]
+
+
 def ranks_of(depth: int, count: int) -> list[int]:
     candidates = pl.DataFrame({"query": 7, "rank": np.arange(2 * depth, dtype=np.int16)})
     return spread(candidates, depth, count)["rank"].to_list()
@@ -169,3 +169,81 @@ def test_candidates_are_spread_over_the_ranks_and_thin_out_downwards() -> None:
     for depth, count in ((1, 5), (7, 7), (100, 3), (1000, 40)):
         ranks = ranks_of(depth, count)
         assert len(ranks) == min(depth, count) and ranks[0] == 0 and ranks[-1] == depth - 1
+
+
+# --- the teacher
+
+TRUE = Teacher(cross_encoder=0.8, retriever=6.0, standardised=True, scale=2.0, shift=-2.5)
+
+
+def drawn(queries: int = 3000, candidates: int = 8, seed: int = 0) -> pl.DataFrame:
+    """Lists whose labels are drawn with the probabilities of TRUE."""
+    random = np.random.default_rng(seed)
+    n = queries * candidates
+    logit, retrieved = random.normal(2, 3, n).astype(np.float32), random.normal(0.5, 0.3, n).astype(np.float32)
+    query = np.repeat(np.arange(queries, dtype=np.int32), candidates)
+    lists = pl.DataFrame({"query": query, "logit": logit, "retrieved": retrieved, "listed": True})
+    relevant = random.random(n) < TRUE.score(lists)["score"].to_numpy()
+    return lists.with_columns(relevant=relevant)
+
+
+def test_scores_by_hand() -> None:
+    logits, retrieved = np.array([0.0, 2.0, -4.0, 5.0]), np.array([1.0, 0.5, 0.0, 0.25])
+    listed = [True, True, True, False]  # the last one is labelled, and was not retrieved
+    lists = pl.DataFrame({"query": 3, "logit": logits, "retrieved": retrieved, "listed": listed})
+    combined = 0.8 * logits + 6 * retrieved
+    z = (combined - combined[:3].mean()) / combined[:3].std()
+    found = TRUE.score(lists)
+    np.testing.assert_allclose(found["combined"], combined, rtol=1e-6)
+    np.testing.assert_allclose(found["score"], expit(2 * z - 2.5), rtol=1e-6)
+    plain = Teacher().score(lists.with_columns(retrieved=None))
+    np.testing.assert_allclose(plain["combined"], logits, rtol=1e-6)
+    np.testing.assert_allclose(plain["score"], expit(logits), rtol=1e-6)
+
+
+def test_each_query_is_standardised_by_itself() -> None:
+    lists = drawn(20)
+    shifted = lists.with_columns(logit=pl.col("logit") * (1 + pl.col("query") % 3) + pl.col("query"), retrieved=0.0)
+    alike = lists.with_columns(retrieved=0.0)
+    np.testing.assert_allclose(TRUE.score(shifted)["score"], TRUE.score(alike)["score"], rtol=1e-3)
+
+
+@pytest.mark.parametrize("logits", [[2.0, 2.0, 2.0], [2.0]])
+def test_candidates_that_cannot_be_told_apart_are_average(logits: list[float]) -> None:
+    lists = pl.DataFrame({"query": 0, "logit": logits, "retrieved": 0.0, "listed": True})
+    np.testing.assert_allclose(TRUE.score(lists)["score"], expit(-2.5), rtol=1e-6)
+
+
+def test_it_finds_the_numbers_that_labels_were_drawn_with() -> None:
+    found = fit_teacher(drawn())
+    # Labels do not depend on the size of both weights, since the sum is standardised.
+    assert found.cross_encoder / found.retriever == pytest.approx(TRUE.cross_encoder / TRUE.retriever, rel=0.1)
+    assert found.scale == pytest.approx(TRUE.scale, rel=0.1)
+    assert found.shift == pytest.approx(TRUE.shift, rel=0.1)
+
+
+def test_a_score_that_misleads_counts_for_nothing() -> None:
+    lists = drawn(400).with_columns(logit=-pl.col("logit"))
+    assert fit_teacher(lists).cross_encoder == 0
+
+
+def test_labels_without_error_leave_the_numbers_finite() -> None:
+    lists = drawn(50).with_columns(relevant=pl.col("logit") > 2)
+    found = fit_teacher(lists)
+    assert np.isfinite([found.cross_encoder, found.retriever, found.shift]).all()
+
+
+def test_nothing_to_learn_from(caplog: pytest.LogCaptureFixture) -> None:
+    assert fit_teacher(drawn(20).with_columns(relevant=True)) == Teacher()
+    told = "warning: no dev query has a relevant and another candidate; M_ce's score stands as it is"
+    assert caplog.messages == [told]
+
+
+def test_gradients() -> None:
+    lists = drawn(30).sort("query", ~pl.col("relevant"))
+    mixed = lists.filter(pl.col("relevant").any().over("query") & (~pl.col("relevant")).any().over("query"))
+    of_lists = candidates._of_lists(mixed, np.array([2.0, 0.5]))
+    of_labels = candidates._of_labels(lists["logit"].to_numpy().astype(np.float64), lists["relevant"].to_numpy())
+    for loss in (of_lists, of_labels):
+        for at in ([0.0, 0.0], [0.3, 1.2], [-1.0, 0.5]):
+            assert check_grad(lambda x, f=loss: f(x)[0], lambda x, f=loss: f(x)[1], np.array(at)) < 1e-5

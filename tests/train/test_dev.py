@@ -1,5 +1,6 @@
-"""The dev sample that trainings are scored on, by hand."""
+"""The dev sample, and the scores by it of an encoder that trains: by hand, and against one text at a time."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +9,31 @@ import pytest
 import torch
 
 from gnn_encoder.base.tables import DEV_CANDIDATES, read_table, write_table
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.search.exact import Pool
+from gnn_encoder.text import cross_encoder as encoded_pairs
+from gnn_encoder.text.batches import Inputs, single_batch, text_batch
+from gnn_encoder.text.corpus import passage_inputs
+from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.pretrained import Source
 from gnn_encoder.train import dev
-from gnn_encoder.train.candidates import candidates_of, retrieved_pairs, sample_queries
-from gnn_encoder.train.dev import dev_sample, pooled_sample, ranked, reciprocal_ranks
+from gnn_encoder.train.dev import (
+    DevSample,
+    Views,
+    candidates_of,
+    dev_sample,
+    pooled_sample,
+    ranked,
+    reciprocal_ranks,
+    reranked_reciprocal_rank,
+    reranking_score,
+    retrieval_score,
+    retrieved_pairs,
+    sample_queries,
+)
+from gnn_encoder.train.dual_encoder import Texts
+
+from .conftest import tiny_encoder
 
 PAIR = {"query": pl.Int32, "passage": pl.Int32}
 PAIRS = pl.DataFrame([(1, 30), (1, 5), (4, 7), (6, 5), (9, 2)], schema=PAIR, orient="row")
@@ -68,3 +91,111 @@ def test_the_sample_that_stage_positives_wrote(
 def test_a_small_corpus_is_ranked_whole() -> None:
     assert ranked(np.array([[3, 1]]), 4, 4).tolist() == [0, 1, 2, 3]
     assert ranked(np.array([[3, 1]]), 5, 4).tolist() == [[3, 1]]
+
+
+# --- scores
+
+RELEVANT = np.array([[1, 0, 0, 0, 0], [0, 1, 0, 1, 0], [0, 0, 0, 0, 1]], dtype=bool)
+SAMPLE = DevSample(queries=np.array([1, 4, 6]), pool=np.array([0, 2, 3, 7, 11]), relevant=RELEVANT)
+CANDIDATE = {"query": pl.Int32, "passage": pl.Int32, "relevant": pl.Boolean}
+RERANKED = [(1, 0, True), (1, 4, False), (1, 9, False), (4, 2, False), (4, 5, True), (4, 7, True), (6, 3, False)]
+
+
+def test_reciprocal_ranks_by_hand() -> None:
+    # Query i's scores are row i of these; the passages are the unit vectors.
+    scores = torch.tensor([[3.0, 2.0, 1.0, 0.0], [0.0, 1.0, 2.0, 3.0], [4.0, 3.0, 2.0, 1.0], [1.0, 2.0, 3.0, 4.0]])
+    relevant = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]], dtype=bool)  # ranks 1, 3, 2, none
+    assert reciprocal_ranks(scores, torch.eye(4), relevant).mean() == pytest.approx((1 + 1 / 3 + 1 / 2 + 0) / 4)
+    assert reciprocal_ranks(scores, torch.eye(4), relevant, depth=2).mean() == pytest.approx((1 + 0 + 1 / 2 + 0) / 4)
+
+
+def test_queries_are_ranked_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = torch.Generator().manual_seed(0)
+    queries, passages = (torch.randn(n, 6, generator=generator) for n in (20, 30))
+    relevant = np.random.default_rng(0).random((20, 30)) < 0.1
+    whole = reciprocal_ranks(queries, passages, relevant).mean()
+    monkeypatch.setattr(dev, "QUERIES_AT_A_TIME", 7)
+    assert reciprocal_ranks(queries, passages, relevant).mean() == pytest.approx(whole) and 0 < whole < 1
+
+
+def reciprocal_rank(scores: np.ndarray, relevant: np.ndarray) -> float:
+    """1 over the rank of the best relevant one, by counting those above it."""
+    return 1.0 / (1 + int((scores > scores[relevant].max()).sum()))
+
+
+@pytest.mark.parametrize("window", [2, 100])
+def test_retrieval(texts: Texts, tiny_model: Path, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    monkeypatch.setattr(dev, "WINDOW", window)
+    encoder = tiny_encoder(tiny_model, dropout=0.5).train()
+    inputs = passage_inputs(encoder, texts.passage_tokens)
+    found = retrieval_score(encoder, SAMPLE, texts.query_tokens, Views(inputs=inputs), 64)
+    assert encoder.training, "and goes on training"
+    encoder.eval()
+    with torch.no_grad():
+        queries = [encoder.encode_queries(texts.queries(np.array([row]))) for row in SAMPLE.queries]
+        passages = [encoder.encode_passages(texts.passages(np.array([row]))) for row in SAMPLE.pool]
+    scores = (torch.cat(queries) @ torch.cat(passages).T).numpy()
+    expected = [reciprocal_rank(one, mask) for one, mask in zip(scores, RELEVANT, strict=True)]
+    assert found == pytest.approx(np.mean(expected)) and 0 < found < 1
+
+
+@pytest.mark.parametrize("pool", [Pool("max"), Pool("mean")], ids=lambda pool: pool.kind)
+def test_retrieval_by_views(texts: Texts, tiny_model: Path, pool: Pool) -> None:
+    # View r of a passage is query (r + passage) % 8 read together with it.
+    encoder = tiny_encoder(tiny_model).eval()
+    views, tokens = 3, (texts.query_tokens, texts.passage_tokens)
+    inputs = Inputs(
+        first=tokens[0],
+        second=tokens[1],
+        size=12 * views,
+        rows_of=lambda rows: ((rows % views + rows // views) % 8, rows // views),
+        template=encoder.template,
+        pair_length=20,
+        single_length=20,
+    )
+    found = retrieval_score(encoder, SAMPLE, tokens[0], Views(inputs=inputs, count=views, pool=pool), 64)
+    scores = np.zeros((3, 5, views))
+    with torch.no_grad():
+        queries = encoder.encode_queries(single_batch(tokens[0], SAMPLE.queries, encoder.template, 10))
+        for at, passage in enumerate(SAMPLE.pool):
+            for view in range(views):
+                rows = tokens[0], np.array([(view + passage) % 8]), tokens[1], np.array([passage])
+                vector = encoder.encode_passages(text_batch(*rows, encoder.template, 20))[0]
+                scores[:, at, view] = (queries @ vector).numpy()
+    scores = {"max": scores.max(axis=2), "mean": scores.mean(axis=2)}[pool.kind]
+    expected = [reciprocal_rank(one, mask) for one, mask in zip(scores, RELEVANT, strict=True)]
+    assert found == pytest.approx(np.mean(expected)) and 0 < found < 1
+
+
+@pytest.mark.parametrize("window", [3, 100])
+def test_reranking(
+    texts: Texts, tiny_model: Path, tiny_params: Params, monkeypatch: pytest.MonkeyPatch, window: int
+) -> None:
+    monkeypatch.setattr(encoded_pairs, "WINDOW", window)
+    settings = tiny_params.encoder.model_copy(update={"precision": "fp32", "dropout": 0.5})
+    model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings, seed=4).train()
+    candidates = pl.DataFrame(RERANKED, schema=CANDIDATE, orient="row")
+    score = partial(reranking_score, model, candidates, texts.query_tokens, texts.passage_tokens)
+    found = score(max_length=20, batch_tokens=64)
+    assert model.training
+    model.eval()
+    expected = 0.0
+    for query in (1, 4):  # query 6 has no relevant candidate and counts as 0
+        own = [row for row in RERANKED if row[0] == query]
+        pairs = [
+            (texts.query_tokens, np.array([q]), texts.passage_tokens, np.array([p]), model.template, 20)
+            for q, p, _ in own
+        ]
+        with torch.no_grad():
+            scores = np.array([model.logits(text_batch(*pair)).item() for pair in pairs])
+        expected += reciprocal_rank(scores, np.array([relevant for *_, relevant in own])) / 3
+    assert found == pytest.approx(expected) and 0 < found < 1
+
+
+def test_reranked_by_hand() -> None:
+    rows = [(1, False, 0.5), (1, True, 0.9), (1, True, 0.1), (4, True, 0.2), (4, False, 0.2), (4, False, 0.3)]
+    scored = pl.DataFrame(rows, schema=["query", "relevant", "score"], orient="row")
+    assert reranked_reciprocal_rank(scored) == pytest.approx((1 + 1 / 2) / 2), (
+        "of equal scores the earlier row is first"
+    )
+    assert reranked_reciprocal_rank(scored, depth=1) == pytest.approx(1 / 2)

@@ -1,4 +1,6 @@
-"""What processes exchange; tests/dual_cross/test_distributed.py starts two."""
+"""Two processes find what one finds with the whole batch, and all views."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -6,24 +8,51 @@ import torch
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.train.dual_encoder import BatchSampler, gather, local_share
-from gnn_encoder.train.loop import sum_value
+from gnn_encoder.base.matrix import open_matrix
+from gnn_encoder.text import corpus
+from gnn_encoder.text.tokens import open_tokens
+from gnn_encoder.train.examples import BatchSampler, local_share
 
-from .two_ranks import ITEMS, batch_of, loss_of, models
+from ..dual_cross.conftest import pair_encoder
+from ..texts import text, write_queries
+from ..two_processes import run_two
+from . import two_ranks
+from .two_ranks import ITEMS, batch_of, loss_of
+
+
+def test_two_equal_one(tables: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = pair_encoder(tiny_model, shared=False).float()
+    encoder.save(tmp_path / "encoder")
+    write_queries(tmp_path / "generated.parquet", [text(40 + i, 1 + (i * 5) % 9) for i in range(36)])
+    for name, table in (("queries", tmp_path / "generated.parquet"), ("passages", tables / "passages.parquet")):
+        tokens = open_tokens(table, encoder.tokenizer, tmp_path, 32)
+        (tmp_path / name).symlink_to(Path(tokens.ids.filename).parent)
+    run_two(Path(two_ranks.__file__), tmp_path)
+    monkeypatch.setattr(corpus, "WINDOW", 7)
+    alone = two_ranks.work(tmp_path)
+    assert alone["unused"] == [None] and alone["pool"][:, 0].tolist() == [row / 8 for row in range(5)]
+    for rank in range(2):
+        found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
+        for (loss, gradients), (value, expected) in zip(found["losses"], alone["losses"], strict=True):
+            assert loss == pytest.approx(value, abs=1e-12)
+            assert min(float(gradient.abs().max()) for gradient in expected) > 1e-4
+            torch.testing.assert_close(gradients, expected, rtol=0, atol=1e-9)
+        assert found["views"][0] == pytest.approx(alone["views"][0], abs=1e-6)
+        for one, other in zip(found["views"][1], alone["views"][1], strict=True):
+            torch.testing.assert_close(one, torch.zeros_like(one) if other is None else other, rtol=1e-4, atol=1e-6)
+        assert found["unused"][0].tolist() == [0, 0], "which no process used"
+        assert found["rows"].tolist() == [1, 1, 2, 1, 2], "each in its place"
+        assert found["pool"][:, 0].tolist() == [0, 1 / 8, 1 + 2 / 8, 1 + 3 / 8, 4 / 8], "windows in turn"
+    both, one = tmp_path / "views-of-2", tmp_path / "views-of-1"
+    np.testing.assert_array_equal(open_matrix(both), open_matrix(one))
+    np.testing.assert_array_equal(open_matrix(tmp_path / "views-of-2-doubled"), 2 * open_matrix(both))
+    assert (both / "manifest.json").read_bytes() == (one / "manifest.json").read_bytes()
 
 
 def test_passages_of_the_other_process_count() -> None:
-    """What the test of two processes would compare with if each process saw only its own passages: something else."""
-    parts = [loss_of(models(), batch_of(part)).item() * len(part) for part in np.array_split(ITEMS, 2)]
-    assert abs(sum(parts) / len(ITEMS) - loss_of(models(), batch_of(ITEMS)).item()) > 0.1
-
-
-def test_alone_nothing_is_exchanged() -> None:
-    rows = torch.ones(2, requires_grad=True)
-    assert gather(rows, np.arange(2), 2) is rows
-    assert (distributed.rank(), distributed.world_size(), distributed.is_first()) == (0, 1, True)
-    assert sum_value(0.1) == 0.1
-    distributed.barrier()
+    """What the test of two would compare with if each process saw only its own passages: something else."""
+    parts = [loss_of(batch_of(part))[0] * len(part) for part in np.array_split(ITEMS, 2)]
+    assert abs(sum(parts) / len(ITEMS) - loss_of(batch_of(ITEMS))[0]) > 0.1
 
 
 def test_a_batch_smaller_than_the_group_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,5 +65,3 @@ def test_a_batch_smaller_than_the_group_is_refused(monkeypatch: pytest.MonkeyPat
     BatchSampler(9, 1.0, 5, seed=0)
     with pytest.raises(UserError, match="a batch of 3 queries is too small for 4 processes; raise"):
         BatchSampler(9, 1.0, 3, seed=0)
-    with pytest.raises(UserError, match="a batch of 3 queries is too small for 4 processes; raise"):
-        local_share(np.arange(3))

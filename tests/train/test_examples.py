@@ -9,15 +9,14 @@ import pytest
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.judgements import contains, pair_keys, relevant_pairs
-from gnn_encoder.base.tables import EXAMPLES, TARGETS, write_table
-from gnn_encoder.train.dual_encoder import BatchSampler
+from gnn_encoder.base.tables import EXAMPLES, TARGETS, read_table, write_table
 from gnn_encoder.train.examples import (
+    BatchSampler,
     Examples,
     Ragged,
     Targets,
     draw_batch,
     examples_from_candidates,
-    read_examples,
     stream,
     to_examples,
 )
@@ -85,22 +84,16 @@ def test_candidates_that_are_not_judged_relevant_are_negatives() -> None:
 
 
 def test_examples_on_disk(tmp_path: Path) -> None:
-    table = pl.DataFrame({"query": [0, 4], "positives": [[1], [2, 7]], "negatives": [[], [1, 3]]}, schema=LISTS)
-    write_table(tmp_path / "examples.parquet", EXAMPLES, [table.to_arrow()])
-    examples = read_examples(tmp_path / "examples.parquet", 10)
-    assert examples.queries.tolist() == [0, 4]
-    assert (examples.positives.values.tolist(), examples.positives.offsets.tolist()) == ([1, 2, 7], [0, 1, 3])
-    assert (examples.negatives.values.tolist(), examples.negatives.offsets.tolist()) == ([1, 3], [0, 0, 2])
-    known = examples.is_spared(np.array([[0, 4]]).T, np.array([1, 2, 7]))
-    assert known.tolist() == [[True, False, False], [False, True, True]]
-    pl.DataFrame({"query": [1]}).write_parquet(tmp_path / "other.parquet")
-    unscored = table.with_columns(negatives=pl.Series([None, [1, 3]], dtype=LISTS["negatives"]))
-    write_table(tmp_path / "some.parquet", EXAMPLES, [unscored.to_arrow()])
-    every, scored = (read_examples(tmp_path / "some.parquet", 10, scored=scored) for scored in (False, True))
-    assert every.queries.tolist() == [0, 4] and every.negatives.offsets.tolist() == [0, 0, 2]
+    """Query 0 has no negatives: it gets random ones, or, with `scored` and null, no place among the items."""
+    table = pl.DataFrame({"query": [0, 4], "positives": [[1], [2, 7]], "negatives": [None, [1, 3]]}, schema=LISTS)
+    every, scored = (to_examples(table, 10, scored=scored) for scored in (False, True))
+    assert every.queries.tolist() == [0, 4]
+    assert (every.positives.values.tolist(), every.positives.offsets.tolist()) == ([1, 2, 7], [0, 1, 3])
+    assert (every.negatives.values.tolist(), every.negatives.offsets.tolist()) == ([1, 3], [0, 0, 2])
     assert scored.queries.tolist() == [4] and scored.known.tolist() == every.known.tolist() == [1, 42, 47]
+    pl.DataFrame({"query": [1]}).write_parquet(tmp_path / "other.parquet")
     with pytest.raises(UserError, match=r"other.parquet: columns are query int64, expected query int32, positives"):
-        read_examples(tmp_path / "other.parquet", 10)
+        read_table(tmp_path / "other.parquet", EXAMPLES)
 
 
 def test_batch_holds_positives_first_then_each_queries_negatives(examples: Examples) -> None:

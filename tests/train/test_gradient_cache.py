@@ -7,9 +7,15 @@ import pytest
 import torch
 
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.train.dual_encoder import Texts, batch_loss, contrastive_step, represent_passages, represent_queries
+from gnn_encoder.train.dual_encoder import (
+    Representations,
+    Texts,
+    batch_loss,
+    contrastive_step,
+    represent_passages,
+    represent_queries,
+)
 from gnn_encoder.train.examples import Examples, TrainingBatch
-from gnn_encoder.train.grad_cache import Representations
 
 from .conftest import tiny_encoder
 

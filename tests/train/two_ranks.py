@@ -1,5 +1,7 @@
-"""What one of two processes does with its part of a batch, and what must come of it; `dual_cross` starts both."""
+"""What one of two processes does: its part of a batch, and its windows of views; test_distributed.py starts both."""
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,75 +9,89 @@ import torch
 from torch import nn
 
 from gnn_encoder.base import distributed
+from gnn_encoder.base.matrix import Origin
+from gnn_encoder.dual_cross.views import generated_examples, view_inputs
+from gnn_encoder.text import corpus
+from gnn_encoder.text.corpus import encode_corpus, transform_corpus
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import shared_rows
-from gnn_encoder.train.dual_encoder import batch_loss, gather, local_part, local_share
-from gnn_encoder.train.examples import Examples, Ragged, TrainingBatch
+from gnn_encoder.train.dual_encoder import Texts, batch_loss, contrastive_step, gather
+from gnn_encoder.train.examples import Examples, Ragged, TrainingBatch, local_part, local_share
 from gnn_encoder.train.loop import sum_gradients, sum_value
 
 ITEMS = np.arange(5)  # three of them are the first process's, two the second's
-LOSSES = {"query-centric": 0.0, "PAIR's": 0.3}  # alpha
+ALPHAS = (0.0, 0.3)  # the query-centric loss, and PAIR's
+ASKED = np.array([0, 7, 35, 1, 12])  # generated queries; 0 and 1 are of one passage, on different ranks
 
 
 def examples() -> Examples:
     """6 queries over 10 passages; query 0 is also judged with 9, which is the hard negative of query 3."""
-    one_each = np.arange(7)
-    known = np.sort([*(q * 10 + q for q in range(6)), 9])
-    lists = Ragged(np.arange(6), one_each)
+    lists, known = Ragged(np.arange(6), np.arange(7)), np.sort([*(q * 10 + q for q in range(6)), 9])
     return Examples(queries=np.arange(6), positives=lists, negatives=lists, known=known, n_passages=10)
 
 
 def batch_of(items: np.ndarray) -> TrainingBatch:
     """Each query with its own passage, and as hard negative a fixed one."""
-    negatives = np.array([6, 7, 8, 9, 0, 7])
-    return TrainingBatch(items, np.concatenate([items, negatives[items]]))
-
-
-def models() -> nn.ModuleDict:
-    torch.manual_seed(0)
-    return nn.ModuleDict(
-        {"query": nn.Linear(4, 3, bias=False).double(), "passage": nn.Linear(4, 3, bias=False).double()}
-    )
+    return TrainingBatch(items, np.concatenate([items, np.array([6, 7, 8, 9, 0, 7])[items]]))
 
 
 def inputs(rows: np.ndarray, of: int) -> torch.Tensor:
     return torch.sin(torch.from_numpy(rows)[:, None] * 1.3 + torch.arange(4) * 0.7 + of).double()
 
 
-def loss_of(model: nn.ModuleDict, batch: TrainingBatch, alpha: float = 0.0) -> torch.Tensor:
+def loss_of(batch: TrainingBatch, alpha: float = 0.0) -> tuple[float, list[nn.Parameter]]:
+    """This rank's share of the loss of two linear maps, whose parameters get their gradient."""
+    torch.manual_seed(0)
+    query, passage = (nn.Linear(4, 3, bias=False).double() for _ in range(2))
     asked, places = local_part(batch)
-    queries = model["query"](inputs(batch.queries[asked], 0))
-    passages = model["passage"](inputs(batch.passages[places], 1))
-    return batch_loss(queries, passages, batch, examples(), 2.0, alpha=alpha)
+    sides = query(inputs(batch.queries[asked], 0)), passage(inputs(batch.passages[places], 1))
+    loss = batch_loss(*sides, batch, examples(), 2.0, alpha=alpha)
+    loss.backward()
+    return loss.item(), [*query.parameters(), *passage.parameters()]
 
 
-def exchange() -> dict[str, Any]:
-    """What one of the processes finds with its part of the batch."""
-    unused = nn.Parameter(torch.zeros(2))
-    losses, gradients = {}, {}
-    for name, alpha in LOSSES.items():
-        model = models()
-        loss = loss_of(model, batch_of(ITEMS), alpha)
-        loss.backward()
-        parameters = list(model.parameters())
-        sum_gradients([*parameters, unused])
-        losses[name] = sum_value(loss.item())
-        gradients[name] = [p.grad for p in parameters]
-    places = local_share(np.array([3, 0, 1, 2, 4]))
-    rows = gather(torch.full((len(places),), distributed.rank() + 1), places, 5)
-    pool = shared_rows(np.arange(5), 2, 1, lambda part: torch.from_numpy(part)[:, None] / 8 + distributed.rank())
-    return {"losses": losses, "gradients": gradients, "unused": unused.grad, "rows": rows, "pool": pool}
+def step(encoder: DualEncoder, generated: TextTokens, passages: TextTokens) -> tuple[float, list[nn.Parameter]]:
+    """The same of a Dual-Cross-Encoder, which reads some generated queries with a hard negative each."""
+    batch = TrainingBatch(ASKED, np.concatenate([ASKED // 3, (ASKED + 10) % 12]))
+    texts = Texts(encoder, generated, passages, chunk_size=3)
+    return contrastive_step(encoder, texts, batch, generated_examples(12, 3, None, 0)), list(encoder.parameters())
 
 
-def check(found: dict[str, Any]) -> None:
-    """Loss and gradients are those of one big batch; a parameter that no process used has a zero gradient."""
-    for name, alpha in LOSSES.items():
-        model = models()
-        loss = loss_of(model, batch_of(ITEMS), alpha)
-        loss.backward()
-        assert abs(found["losses"][name] - loss.item()) < 1e-12
-        for one, parameter in zip(found["gradients"][name], model.parameters(), strict=True):
-            assert parameter.grad is not None and float(parameter.grad.abs().max()) > 1e-4
-            torch.testing.assert_close(one, parameter.grad, rtol=0, atol=1e-9)
-    assert found["unused"].tolist() == [0, 0]
-    assert found["rows"].tolist() == [1, 1, 2, 1, 2], "each in its place"
-    assert found["pool"][:, 0].tolist() == [0, 1 / 8, 1 + 2 / 8, 1 + 3 / 8, 4 / 8], "windows in turn"
+def summed(loss: float, parameters: list[nn.Parameter]) -> tuple[float, list[torch.Tensor | None]]:
+    sum_gradients(parameters)
+    return sum_value(loss), [parameter.grad for parameter in parameters]
+
+
+def write_views(encoder: DualEncoder, generated: TextTokens, passages: TextTokens, folder: Path) -> None:
+    origin = Origin(model_fingerprint="model", input_fingerprint="input")
+    read, doubled = view_inputs(encoder, generated, passages, 3), folder.with_name(f"{folder.name}-doubled")
+    encode_corpus(encoder, read, folder, dtype="float32", batch_tokens=64, origin=origin, views=3)
+    transform_corpus(folder, doubled, dtype="float32", origin=origin, transform=lambda _, block: 2 * block)
+
+
+def work(folder: Path) -> dict[str, Any]:
+    """All cases; alone, with one process, it is what must come of them."""
+    encoder = DualEncoder.load(folder / "encoder", precision="fp32")
+    tokens = TextTokens.open(folder / "queries"), TextTokens.open(folder / "passages")
+    places, unused = local_share(np.array([3, 0, 1, 2, 4])), nn.Parameter(torch.zeros(2))
+    found = {
+        "losses": [summed(*loss_of(batch_of(ITEMS), alpha)) for alpha in ALPHAS],
+        "views": summed(*step(encoder, *tokens)),
+        "unused": summed(0.0, [unused])[1],
+        "rows": gather(torch.full((len(places),), distributed.rank() + 1), places, 5),
+        "pool": shared_rows(np.arange(5), 2, 1, lambda part: torch.from_numpy(part)[:, None] / 8 + distributed.rank()),
+    }
+    write_views(encoder.for_inference(), *tokens, folder / f"views-of-{distributed.world_size()}")
+    return found
+
+
+def main(folder: Path) -> None:
+    torch.set_num_threads(1)
+    corpus.WINDOW = 7
+    with distributed.session():
+        torch.save(work(folder), folder / f"{distributed.rank()}.pt")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -176,9 +176,3 @@ def read_candidates(path: Path) -> dict[str, NDArray[Any]]:
     """The candidates (or edges) table as numpy columns `query`, `passage`, `rank`, `score`."""
     table = open_table(path, CANDIDATES).read()
     return {name: table.column(name).to_numpy() for name in CANDIDATES.names}
-
-
-def iterate_candidates(path: Path) -> Iterator[dict[str, NDArray[Any]]]:
-    """As `read_candidates`, some rows at a time."""
-    for batch in open_table(path, CANDIDATES).iter_batches(batch_size=64 * ROW_GROUP):
-        yield {name: batch.column(name).to_numpy() for name in CANDIDATES.names}

@@ -40,7 +40,7 @@ from gnn_encoder.text.device import autocast, device
 from gnn_encoder.text.encoder import TextModel, allow_length
 from gnn_encoder.text.pretrained import Source, attention_implementation, load_model, load_tokenizer
 from gnn_encoder.text.tokens import Template, TextTokens
-from gnn_encoder.train.dual_encoder import BatchSampler, chunks, local_share
+from gnn_encoder.train.examples import BatchSampler, chunks, local_share
 from gnn_encoder.train.loop import fit, sum_value, write_history
 
 log = logging.getLogger(__name__)
@@ -55,6 +55,8 @@ Transformer = Any  # parts of transformers' models are typed as Tensor | Module
 
 class QueryGenerator(TextModel):
     """A sequence-to-sequence transformer with its tokenizer: warm-started from an encoder, or T5, BART and the like."""
+
+    model: Transformer
 
     def __init__(self, *, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, precision: str) -> None:
         super().__init__(tokenizer, precision)

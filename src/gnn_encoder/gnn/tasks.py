@@ -22,16 +22,14 @@ from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import DevSample, Views, no_grad_eval, reciprocal_ranks, retrieval_score, shared_rows
 from gnn_encoder.train.dual_encoder import (
+    Representations,
     Texts,
     batch_loss,
     contrastive_step,
-    local_part,
-    local_share,
     represent_passages,
     represent_queries,
 )
-from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch
-from gnn_encoder.train.grad_cache import Representations
+from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch, local_part, local_share
 
 FACTORS = tuple(2.0**step for step in range(-5, 6))  # of the encoder's 1 / temperature
 WHOLE = 50_000  # a corpus of at most so many passages is in the softmax whole

@@ -11,7 +11,7 @@ import polars as pl
 import torch
 from numpy.typing import NDArray
 
-from gnn_encoder.base.judgements import Identical, pair_counts, relevant_pairs
+from gnn_encoder.base.judgements import Identical, relevant_pairs
 from gnn_encoder.base.matrix import Matrix, Rows, check_shape, open_matrix
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.data.answers import answered, judged_by_answers
@@ -27,10 +27,9 @@ from gnn_encoder.text.corpus import embed_queries, open_passages, open_queries
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
-from gnn_encoder.train.candidates import POOL_DEPTH, retrieved_pairs, sample_queries
-from gnn_encoder.train.dev import WHOLE, DevSample, dev_sample, ranked
-from gnn_encoder.train.dual_encoder import Texts, local_share
-from gnn_encoder.train.examples import Examples, read_examples
+from gnn_encoder.train.dev import POOL_DEPTH, WHOLE, DevSample, dev_sample, ranked, retrieved_pairs, sample_queries
+from gnn_encoder.train.dual_encoder import Texts
+from gnn_encoder.train.examples import Examples, local_share, open_examples
 from gnn_encoder.train.loop import History, Task, fit, parameter_group
 
 log = logging.getLogger(__name__)
@@ -61,8 +60,7 @@ class Setup:
         self.encoder = DualEncoder.load(project.encoder(base), precision=precision, dropout=dropout)
         check_shape(project.embeddings(base), (n_passages, self.encoder.dimension))
         self.cached = open_matrix(project.embeddings(base))
-        examples = read_examples(project.EXAMPLES, n_passages, Identical.read(project.IDENTICAL, "train"))
-        self.examples = examples.weighed(pair_counts(project.queries("train"), project.COUNTS, project.PASSAGES))
+        self.examples = open_examples(project.EXAMPLES, project.queries("train"))
         self.passages, self.dev_queries = open_passages(self.encoder), open_queries(dev, self.encoder)
         self._dev_pairs = relevant_pairs(dev, project.POSITIVES, project.PASSAGES)
         self._dev_own = Identical.read(project.IDENTICAL, "dev").own

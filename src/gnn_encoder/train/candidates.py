@@ -1,24 +1,53 @@
-"""Candidates of many queries: searched for, spread over the ranks, and denoised by the teacher (section 3.4, RocketQA).
+"""Candidates of many queries: searched for, spread over the ranks, scored by a teacher, and denoised (section 3.4).
 
-Those of the dev sample, by which trainings are scored, are chosen here too. Nothing here needs a model.
+The teacher's score of a query's passages is M_ce's logit, with or without the retriever's score:
+
+    s(q, p) = a logit(q, p) + b retrieved(q, p)
+    p(q, p) = sigmoid(scale z(q, p) + shift),    z: s, standardised over the query's candidates
+
+The papers' teacher is M_ce alone: a = scale = 1, b = shift = 0 and z = s. Other numbers are fitted on labelled dev
+queries. Thresholds apply to p, and the softmax of s over a query's passages is its soft target.
+
+Which of a query's candidates is relevant decides the weights: they maximise the likelihood of each relevant candidate
+against the query's other candidates, as in the listwise loss. Then `scale` and `shift` maximise the likelihood of all
+labels (Platt 1999), so that of the candidates that score 0.9, nine in ten are labelled.
+
+The candidates must be drawn as those that the teacher will score. Labelled passages are to be added to neither: a
+retriever would look worse than chance where relevant passages stand beside others that it has picked itself.
 """
 
+import logging
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit
 
-from gnn_encoder.base.judgements import Identical
-from gnn_encoder.base.matrix import Matrix, Rows, Scores, resume_windows
-from gnn_encoder.base.tables import CANDIDATES, candidates_table, open_table, read_table, write_part
+from gnn_encoder.base.judgements import Identical, relevant_pairs
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, gather, open_matrix, resume_windows
+from gnn_encoder.base.tables import CANDIDATES, candidates_table, count_rows, open_table, read_table, write_part
+from gnn_encoder.data.answers import with_answered
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Denoise, Params
+from gnn_encoder.search.exact import exact_top_k
+from gnn_encoder.text.batches import Inputs
+from gnn_encoder.text.corpus import embed_table, open_passages, open_queries
+from gnn_encoder.text.cross_encoder import CrossEncoder, score_pairs
+from gnn_encoder.train.dev import retrieved_pairs, sample_queries
 from gnn_encoder.train.examples import examples_table
 
+log = logging.getLogger(__name__)
 WINDOW = 16_384  # queries of a window: each reads all passages once, in parts of 4,096 queries, which FAISS multiplies
-POOL_DEPTH = 10  # passages that a dev query adds to a pool; the systems that make it share them
+Floats = NDArray[np.float64]
+FEATURES = ("logit", "retrieved")
+RIDGE = 1e-4  # keeps the numbers finite where the labels can be told apart without error
+AT_A_TIME = 8_192  # candidates whose embeddings are in memory together
 Searched = TypeVar("Searched", Matrix, list[str])  # queries as vectors or as texts
 
 
@@ -75,6 +104,15 @@ def spread(candidates: pl.DataFrame, depth: int, count: int) -> pl.DataFrame:
     return candidates.filter(pl.col("rank").is_in(np.maximum(wanted, ranks).astype(np.int16).tolist()))
 
 
+def to_score(candidates: pl.DataFrame, section: Denoise, pairs: pl.DataFrame | None = None) -> pl.DataFrame:
+    """What a teacher scores: columns query, passage, listed. Some candidates are `listed`, other `pairs` are not."""
+    chosen = spread(candidates, section.range_max, section.candidates).select("query", "passage", listed=pl.lit(True))
+    if pairs is None:
+        return chosen
+    others = pairs.join(chosen, on=["query", "passage"], how="anti").with_columns(listed=pl.lit(False))
+    return pl.concat([chosen, others]).sort("query", "passage")
+
+
 def denoise(
     scored: pl.DataFrame,
     pairs: pl.DataFrame,
@@ -126,24 +164,179 @@ def denoise(
     return table, counts
 
 
-def sample_queries(pairs: pl.DataFrame, size: int, seed: int) -> Rows:
-    """A fixed random sample of the judged queries, of those with a row in `pairs`."""
-    judged = pairs["query"].unique().sort().to_numpy().astype(np.int64)
-    return np.sort(np.random.default_rng(seed).permutation(judged)[:size])
+# --- the teacher ------------------------------------------------------------------------------------------------------
 
 
-def retrieved_pairs(queries: Rows, retrieved: NDArray[np.integer[Any]]) -> pl.DataFrame:
-    """Queries with their retrieved passages, columns query, passage. *Shape:* queries (q,), retrieved (q, depth)."""
-    columns = {"query": np.repeat(queries, retrieved.shape[1]), "passage": retrieved.reshape(-1)}
-    return pl.DataFrame({name: rows.astype(np.int32) for name, rows in columns.items()})
+@dataclass(frozen=True, kw_only=True)
+class Teacher:
+    """The numbers of the teacher."""
+
+    cross_encoder: float = 1.0  # a
+    retriever: float = 0.0  # b
+    standardised: bool = False
+    scale: float = 1.0
+    shift: float = 0.0
+
+    def score(self, lists: pl.DataFrame) -> pl.DataFrame:
+        """Add the columns `combined` (s) and `score` (p) to passages of some queries.
+
+        Args:
+            lists: columns query, logit (M_ce's), retrieved (the retriever's score; null if the teacher does not read
+                it), and listed: whether the passage is one of the candidates that z is standardised over. The labelled
+                passages that were not retrieved are not among them.
+        """
+        combined = self.cross_encoder * pl.col("logit").cast(pl.Float64)
+        if self.retriever:
+            combined = combined + self.retriever * pl.col("retrieved").cast(pl.Float64)
+        found = lists.with_columns(combined=combined)
+        log_odds = self.scale * (standardised() if self.standardised else pl.col("combined")) + self.shift
+        return found.with_columns(
+            pl.col("combined").cast(pl.Float32), score=(1 / (1 + (-log_odds).exp())).cast(pl.Float32)
+        )
 
 
-def candidates_of(queries: Rows, pairs: pl.DataFrame, retrieved: pl.DataFrame) -> pl.DataFrame:
-    """The relevant and the `retrieved` pairs of the sampled queries, as the DEV_CANDIDATES table.
+def standardised() -> pl.Expr:
+    """The column `combined` minus its mean over the query's candidates, in units of their standard deviation.
 
-    `pairs` and `retrieved` have the columns query, passage. *Shape:* queries (q,).
+    Where all candidates score alike, or there is but one, it is 0.
     """
-    relevant = pairs.select("query", "passage", relevant=pl.lit(True))
-    others = retrieved.select("query", "passage").unique().join(pairs, on=["query", "passage"], how="anti")
-    found = pl.concat([relevant, others.with_columns(relevant=pl.lit(False))])
-    return found.filter(pl.col("query").is_in(queries.tolist())).sort("query", "passage")
+    listed = pl.col("combined").filter(pl.col("listed"))
+    deviation = listed.std(ddof=0).over("query")
+    z = (pl.col("combined") - listed.mean().over("query")) / deviation
+    return pl.when(deviation > 1e-9).then(z).otherwise(0.0)
+
+
+def fit_teacher(lists: pl.DataFrame) -> Teacher:
+    """The teacher of both scores that explains the labels of some queries.
+
+    Where no query has both a relevant and another candidate, it is M_ce alone.
+
+    Args:
+        lists: columns query, relevant, logit (M_ce's), retrieved (the retriever's score), and rows in any order.
+    """
+    rows = lists.sort("query", ~pl.col("relevant"))
+    both = pl.col("relevant").any().over("query") & (~pl.col("relevant")).any().over("query")
+    if not rows.select(both.any()).item():
+        log.warning("warning: no dev query has a relevant and another candidate; M_ce's score stands as it is")
+        return Teacher()
+    deviation = rows.select(pl.col(FEATURES).cast(pl.Float64)).to_numpy().std(axis=0) + 1e-12
+    weights = _least(_of_lists(rows.filter(both), deviation), np.ones(len(FEATURES))) / deviation
+    if not weights.any():
+        log.warning("warning: neither score tells relevant passages from others; M_ce's is taken")
+        weights = np.array([1.0, 0.0]) / deviation
+    found = Teacher(cross_encoder=float(weights[0]), retriever=float(weights[1]), standardised=True)
+    z = found.score(rows.with_columns(listed=pl.lit(True))).select(standardised()).to_series().to_numpy()
+    scale, shift = _least(_of_labels(z, rows["relevant"].to_numpy()), np.array([1.0, 0.0]), free=1)
+    return replace(found, scale=float(scale), shift=float(shift))
+
+
+def _of_lists(rows: pl.DataFrame, spread: Floats) -> Callable[[Floats], tuple[float, Floats]]:
+    """Negative log-likelihood of each relevant passage against the passages of its query that are not, and gradient."""
+    parts = rows.partition_by("query", maintain_order=True)
+    lists = [(part.select(FEATURES).to_numpy() / spread, int(part["relevant"].sum())) for part in parts]
+    total = sum(relevant for _, relevant in lists)
+
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        value, gradient = 0.0, np.zeros_like(weights)
+        for features, relevant in lists:
+            scores = features @ weights
+            others = features[relevant:]
+            for positive in range(relevant):
+                logits = np.concatenate([scores[positive : positive + 1], scores[relevant:]])
+                odds = np.exp(logits - logits.max())
+                odds /= odds.sum()
+                value -= np.log(odds[0] + 1e-300)
+                gradient += odds[1:] @ others - (1 - odds[0]) * features[positive]
+        return value / total, gradient / total
+
+    return loss
+
+
+def _of_labels(scores: Floats, relevant: NDArray[np.bool_]) -> Callable[[Floats], tuple[float, Floats]]:
+    """Negative log-likelihood of all labels, and its gradient."""
+
+    def loss(numbers: Floats) -> tuple[float, Floats]:
+        logits = numbers[0] * scores + numbers[1]
+        missed = expit(logits) - relevant
+        value = np.mean(np.logaddexp(0, logits) - relevant * logits)
+        return float(value), np.array([np.mean(missed * scores), np.mean(missed)])
+
+    return loss
+
+
+def _least(loss: Callable[[Floats], tuple[float, Floats]], start: Floats, free: int = 0) -> Floats:
+    """The numbers of the least loss; all but the last `free` ones are weights, which are not below 0."""
+
+    def with_ridge(numbers: Floats) -> tuple[float, Floats]:
+        value, gradient = loss(numbers)
+        return value + RIDGE * float(numbers @ numbers), gradient + 2 * RIDGE * numbers
+
+    bounds = [(0, None)] * (len(start) - free) + [(None, None)] * free
+    found: Floats = minimize(with_ridge, start, jac=True, bounds=bounds, method="L-BFGS-B").x
+    return found
+
+
+def teacher_scores(
+    lists: pl.DataFrame,
+    queries: Path,
+    work: Path,
+    params: Params,
+    *,
+    cross_encoder: Path,
+    max_length: int,
+) -> pl.DataFrame:
+    """Add the teacher's scores to passages of some queries: `combined` and `score`, as `Teacher.score` has them.
+
+    Args:
+        lists: as from `to_score`; their queries are rows of the table `queries`.
+        work: scratch folder; pairs that an interrupted run scored are not scored again.
+        cross_encoder: folder of M_ce, which reads pairs of at most `max_length` tokens.
+    """
+    model = CrossEncoder.load(cross_encoder, precision=params.encoder.precision).for_inference()
+    passages, teacher, is_sum = open_passages(model), Teacher(), params.teacher.score == "sum"
+
+    def score(lists: pl.DataFrame, queries: Path, folder: Path) -> pl.DataFrame:
+        """Add the columns `logit`, M_ce's, and `retrieved`, the first retriever's score, or 0 where none is read."""
+        pairs = Inputs.of_table(lists, open_queries(queries, model), passages, model.template, max_length)
+        logits = score_pairs(model, pairs, folder, params.encoder.batch_tokens)
+        found = lists.with_columns(logit=pl.Series(logits), retrieved=0.0)
+        return found.with_columns(retrieved=_retriever_scores(lists, queries, params)) if is_sum else found
+
+    if is_sum:
+        teacher = fit_teacher(score(*_dev_lists(params), work / "dev"))
+    return teacher.score(score(lists, queries, work / "lists"))
+
+
+def _retriever_scores(lists: pl.DataFrame, queries: Path, params: Params) -> pl.Series:
+    """The first retriever's scores of passages of some queries, columns query, passage."""
+    rows, asked = np.unique(lists["query"].to_numpy().astype(np.int64), return_inverse=True)
+    embedded = embed_table("retriever", queries, params.encoder, rows)
+    matrix, passages = open_matrix(project.embeddings("retriever")), lists["passage"].to_numpy()
+    found = np.empty(len(passages), dtype=np.float32)
+    for first in range(0, len(found), AT_A_TIME):
+        part = slice(first, first + AT_A_TIME)
+        found[part] = np.einsum("nd,nd->n", embedded[asked[part]], gather(matrix, passages[part]).astype(np.float32))
+    return pl.Series(found)
+
+
+def _dev_lists(params: Params) -> tuple[pl.DataFrame, Path]:
+    """Candidates of the sampled dev queries, chosen as `denoise` says, with labels; and the table of the queries."""
+    queries, section = project.queries("dev"), params.denoise
+    pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
+    rows = sample_queries(pairs, params.dev.queries, params.seed)
+    asked = embed_table("retriever", queries, params.encoder, rows)
+    depth = min(section.range_max, count_rows(project.PASSAGES))
+    retrieved, _ = exact_top_k(project.embeddings("retriever"), asked, depth)
+    ranks = pl.Series(np.tile(np.arange(depth, dtype=np.int16), len(rows)))
+    chosen = to_score(retrieved_pairs(rows, retrieved).with_columns(rank=ranks), section).drop("listed")
+    relevant = with_answered(pairs, chosen, queries, project.PASSAGES, params.evaluate.answers)
+    ordered = chosen.with_columns(rank=pl.int_range(pl.len()).over("query"))
+    chosen = Identical.read(project.IDENTICAL, "dev").distinct(ordered, relevant).drop("rank")
+    return with_labels(chosen, relevant), queries
+
+
+def with_labels(lists: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
+    """Passages of some queries with the column `relevant`: whether they are among `pairs`. Both: query, passage."""
+    relevant = pairs.with_columns(relevant=pl.lit(True))
+    joined = lists.join(relevant, on=["query", "passage"], how="left", maintain_order="left")
+    return joined.with_columns(pl.col("relevant").fill_null(False))

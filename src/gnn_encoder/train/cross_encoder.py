@@ -1,21 +1,20 @@
 """Training M_ce on labelled positives and candidates: pairs one by one, or the passages of a query together."""
 
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import polars as pl
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from gnn_encoder.base.judgements import Identical, contains, pair_keys, relevant_pairs
+from gnn_encoder.base.judgements import Identical, contains, pair_counts, pair_keys, relevant_pairs
 from gnn_encoder.base.matrix import Rows
-from gnn_encoder.base.tables import DEV_CANDIDATES, count_rows, iterate_candidates, read_table
+from gnn_encoder.base.tables import DEV_CANDIDATES, count_rows, read_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Encoder, Params, TrainCrossEncoder
 from gnn_encoder.text.batches import encode_by_length, text_batch
@@ -24,13 +23,12 @@ from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import allow_length
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens
+from gnn_encoder.train.candidates import read_top
 from gnn_encoder.train.dev import reranking_score
-from gnn_encoder.train.dual_encoder import BatchSampler, chunks, local_part, logged_counts
-from gnn_encoder.train.examples import Examples, Ragged, TrainingBatch, stream
+from gnn_encoder.train.examples import BatchSampler, Examples, Ragged, TrainingBatch, chunks, local_part, stream
 from gnn_encoder.train.loop import fit_evenly
 from gnn_encoder.train.losses import contrastive_loss
 
-Bools = NDArray[np.bool_]
 PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch
 
 
@@ -44,31 +42,24 @@ def new_cross_encoder(settings: TrainCrossEncoder, base: Encoder, section: str, 
 
 
 def candidate_examples(
-    pairs: pl.DataFrame,
-    candidates: Iterable[dict[str, NDArray[Any]]],
-    settings: TrainCrossEncoder,
-    n_passages: int,
-    identical: Identical,
+    pairs: pl.DataFrame, candidates: Path, settings: TrainCrossEncoder, n_passages: int, identical: Identical
 ) -> Examples:
     """Labelled `pairs` as positives, and candidates of the ranks that `settings` names as negatives.
 
     Args:
         pairs: columns query, passage, sorted.
-        candidates: the parts of a CANDIDATES table. Of each negative 4 bytes are kept.
+        candidates: a CANDIDATES table; no lists are made of it, which may have hundreds of millions of rows.
     """
+    found = read_top(candidates, settings.range_max).filter(pl.col("rank") >= settings.range_min)
+    query, passage = found["query"].to_numpy(), found["passage"].to_numpy()
     queries, sizes = np.unique(pairs["query"].to_numpy().astype(np.int64), return_counts=True)
-    known, counts = pair_keys(pairs, n_passages), np.zeros(len(queries), dtype=np.int64)
-    negatives = [np.empty(0, dtype=np.int32)]
-    for part in candidates:
-        query, rank = part["query"].astype(np.int64), part["rank"]
-        chosen = (rank >= settings.range_min) & (rank < (settings.range_max or np.inf))
-        chosen &= contains(queries, query) & ~contains(known, query * n_passages + part["passage"])
-        counts += np.bincount(np.searchsorted(queries, query[chosen]), minlength=len(queries))
-        negatives.append(part["passage"][chosen])
+    known = pair_keys(pairs, n_passages)
+    chosen = contains(queries, query) & ~contains(known, query.astype(np.int64) * n_passages + passage)
+    counts = np.bincount(np.searchsorted(queries, query[chosen]), minlength=len(queries))
     return Examples(
         queries=queries,
         positives=Ragged.of_sizes(pairs["passage"].to_numpy().astype(np.int64), sizes),
-        negatives=Ragged.of_sizes(np.concatenate(negatives), counts),
+        negatives=Ragged.of_sizes(passage[chosen], counts),
         known=known,
         n_passages=n_passages,
         identical=identical,
@@ -117,43 +108,30 @@ class CrossEncoderTask:
         # A query without candidates gets random passages; those that happen to be relevant are left out.
         left_out = self._examples.is_spared(batch.asked, batch.passages)
         left_out[: len(batch.queries)] = False
-        loss = self._pointwise if self._settings.loss == "pointwise" else self._listwise
-        return loss(batch, left_out)
+        asked, places = local_part(batch)
+        if self._settings.loss == "pointwise":
+            rows, size, of = places[~left_out[places]], PAIRS_AT_A_TIME, int((~left_out).sum())
+        else:
+            rows, of = batch.own(asked), len(batch.queries)
+            size = max(1, PAIRS_AT_A_TIME // rows.shape[1])
+        total = 0.0
+        for part in chunks(rows, size):
+            share = self._loss(batch, part, left_out) / of
+            share.backward()
+            total += share.item()
+        return total
 
-    def _pointwise(self, batch: TrainingBatch, left_out: Bools) -> float:
-        _, places = local_part(batch)
-        rows = places[~left_out[places]]
-        labels = torch.from_numpy((rows < len(batch.queries)).astype(np.float32))
-        losses = []
-        for part in chunks(np.arange(len(rows)), PAIRS_AT_A_TIME):
-            logits = self._logits(batch, rows[part])
-            loss = F.binary_cross_entropy_with_logits(logits, labels[part].to(logits.device), reduction="sum")
-            losses.append(self._backward(loss, of=int((~left_out).sum())))
-        return sum(losses)
-
-    def _listwise(self, batch: TrainingBatch, left_out: Bools) -> float:
-        asked, _ = local_part(batch)
-        lists = batch.own(asked)
-        losses = []
-        for part in chunks(np.arange(len(lists)), max(1, PAIRS_AT_A_TIME // lists.shape[1])):
-            logits = self._logits(batch, lists[part].reshape(-1)).view(len(part), -1)
-            positive = torch.zeros(len(part), dtype=torch.long, device=logits.device)
-            masked = torch.from_numpy(left_out[lists[part]]).to(logits.device)
-            losses.append(self._backward(contrastive_loss(logits, positive, masked), of=len(batch.queries)))
-        return sum(losses)
-
-    def _logits(self, batch: TrainingBatch, rows: Rows) -> torch.Tensor:
-        """Logits of some of the batch's pairs. *Shape:* (n,) -> (n,)."""
-        texts = self._queries, batch.asked[rows], self._passages, batch.passages[rows]
+    def _loss(self, batch: TrainingBatch, rows: Rows, left_out: NDArray[np.bool_]) -> Tensor:
+        """The sum over some of the batch's pairs, or over some queries. *Shape:* (n,), or (queries, passages each)."""
+        flat = rows.reshape(-1)
+        texts = self._queries, batch.asked[flat], self._passages, batch.passages[flat]
         pairs = text_batch(*texts, self._model.template, self._settings.max_length)
-        return encode_by_length(self._model.logits, pairs, self._batch_tokens)
-
-    @staticmethod
-    def _backward(loss: torch.Tensor, of: int) -> float:
-        """Add the gradient of a part of a sum over `of` items of the batch."""
-        share = loss / of
-        share.backward()
-        return share.item()
+        logits = encode_by_length(self._model.logits, pairs, self._batch_tokens).view(rows.shape)
+        if rows.ndim == 1:
+            labels = torch.from_numpy((rows < len(batch.queries)).astype(np.float32)).to(logits.device)
+            return F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
+        positive = torch.zeros(len(rows), dtype=torch.long, device=logits.device)
+        return contrastive_loss(logits, positive, torch.from_numpy(left_out[rows]).to(logits.device))
 
 
 def train_cross_encoder(
@@ -167,20 +145,18 @@ def train_cross_encoder(
 ) -> None:
     """Train on labelled pairs against mined candidates, and write the model and its learning curve.
 
-    Args:
-        section: the section of params.yaml that holds `settings`.
-        title: what is trained, in the log.
+    `section` of params.yaml holds `settings`; `title` is what is trained, in the log.
     """
     queries, n_passages = project.queries("train"), count_rows(project.PASSAGES)
     pairs = relevant_pairs(queries, project.qrels("train"), project.PASSAGES)
     identical = Identical.read(project.IDENTICAL, "train")
-    examples = candidate_examples(pairs, iterate_candidates(candidates), settings, n_passages, identical)
+    examples = candidate_examples(pairs, candidates, settings, n_passages, identical)
     model = new_cross_encoder(settings, params.encoder, section, params.seed)
     task = CrossEncoderTask(
         model,
         open_queries(queries, model),
         open_passages(model),
-        examples.weighed(logged_counts(queries)),
+        examples.weighed(pair_counts(queries, project.COUNTS, project.PASSAGES)),
         settings,
         seed=stream(params.seed, section),
         dev=(read_table(project.DEV_CANDIDATES, DEV_CANDIDATES), open_queries(project.queries("dev"), model)),

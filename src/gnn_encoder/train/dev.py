@@ -26,8 +26,32 @@ from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 
 WHOLE = 2_000  # a corpus of at most so many passages is ranked whole
+POOL_DEPTH = 10  # passages that a dev query adds to a pool; the systems that make it share them
 CUTOFF = 10  # of the reciprocal rank
 QUERIES_AT_A_TIME = 512  # that rank the pool together
+
+
+def sample_queries(pairs: pl.DataFrame, size: int, seed: int) -> Rows:
+    """A fixed random sample of the judged queries, of those with a row in `pairs`."""
+    judged = pairs["query"].unique().sort().to_numpy().astype(np.int64)
+    return np.sort(np.random.default_rng(seed).permutation(judged)[:size])
+
+
+def retrieved_pairs(queries: Rows, retrieved: NDArray[np.integer[Any]]) -> pl.DataFrame:
+    """Queries with their retrieved passages, columns query, passage. *Shape:* queries (q,), retrieved (q, depth)."""
+    columns = {"query": np.repeat(queries, retrieved.shape[1]), "passage": retrieved.reshape(-1)}
+    return pl.DataFrame({name: rows.astype(np.int32) for name, rows in columns.items()})
+
+
+def candidates_of(queries: Rows, pairs: pl.DataFrame, retrieved: pl.DataFrame) -> pl.DataFrame:
+    """The relevant and the `retrieved` pairs of the sampled queries, as the DEV_CANDIDATES table.
+
+    `pairs` and `retrieved` have the columns query, passage. *Shape:* queries (q,).
+    """
+    relevant = pairs.select("query", "passage", relevant=pl.lit(True))
+    others = retrieved.select("query", "passage").unique().join(pairs, on=["query", "passage"], how="anti")
+    found = pl.concat([relevant, others.with_columns(relevant=pl.lit(False))])
+    return found.filter(pl.col("query").is_in(queries.tolist())).sort("query", "passage")
 
 
 @dataclass(frozen=True)

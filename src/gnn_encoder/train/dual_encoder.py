@@ -1,19 +1,16 @@
 """Training a dual-encoder by Eq. 2, or by PAIR's Eq. 6, with in-batch, hard and cross-batch negatives."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
 from gnn_encoder.base import distributed
-from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.judgements import Identical, pair_counts
+from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.base.tables import DEV_CANDIDATES, count_rows, read_table
 from gnn_encoder.pipeline import project
@@ -23,28 +20,81 @@ from gnn_encoder.text.corpus import open_queries, passage_inputs
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import DevSample, Views, pooled_sample, retrieval_score
-from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch, steps_of, stream
-from gnn_encoder.train.grad_cache import Representations
+from gnn_encoder.train.examples import BatchSampler, Examples, TrainingBatch, local_part, stream
 from gnn_encoder.train.loop import fit_evenly
 from gnn_encoder.train.losses import contrastive_loss, distillation_loss, passage_centric_loss
 
 TEACHER_WEIGHT = 0.7  # lambda, of the soft targets in the loss
 
 
-@dataclass(frozen=True)
-class Generated:
-    """Queries generated from the passages, `views` for each: row r was generated from passage r // views."""
+class Representations:
+    """Embeddings of the queries or of the passages of a batch, by gradient caching (Gao et al. 2021, arXiv:2101.06983).
 
-    tokens: TextTokens
-    views: int
+    A batch is first encoded in chunks of texts of like length, without autograd. The loss of all embeddings together
+    gives each embedding its gradient, which collects on the leaf tensor `value`. `backward` then encodes each chunk
+    again, now with autograd, and passes the gradients of its embeddings on to the encoder. This takes the memory of one
+    chunk and yields the gradients of the whole batch.
+
+    Args:
+        chunk_tokens: padded tokens of a chunk.
+    """
+
+    def __init__(self, encode: Callable[[Batch], Tensor], batch: Batch, chunk_tokens: int) -> None:
+        self._encode, self._batch = encode, batch
+        # Places of the texts in chunks of about `chunk_tokens`, longest first, if none is padded to more than its own.
+        order = np.argsort(-batch.lengths, kind="stable")
+        chunk = (np.cumsum(padded(batch.lengths[order])) - 1) // chunk_tokens
+        self.chunks = np.split(order, np.flatnonzero(np.diff(chunk)) + 1)
+        if len(self.chunks) == 1:  # encoding it twice would save no memory: keep the autograd graph
+            self._graph = encode(batch)
+            self.value = self._graph.detach().requires_grad_()
+            return
+        self._states, parts = [], []
+        with torch.no_grad():
+            for chunk in self.chunks:
+                self._states.append(_random_state())
+                parts.append(encode(batch.part(chunk)))
+        value = torch.cat(parts)
+        self.value = value[torch.from_numpy(np.concatenate(self.chunks)).argsort().to(value.device)].requires_grad_()
+
+    def backward(self) -> None:
+        """Pass the gradient that `value` has collected on to the encoder's parameters."""
+        gradient = self.value.grad
+        if gradient is None:
+            return
+        if len(self.chunks) == 1:
+            _pass_on(self._graph, gradient)
+            return
+        for chunk, state in zip(self.chunks, self._states, strict=True):
+            # The second pass must draw the same dropout as the first, and then restore the random state.
+            after = _random_state()
+            _set_random_state(state)
+            vectors = self._encode(self._batch.part(chunk))
+            _set_random_state(after)
+            _pass_on(vectors, gradient[torch.from_numpy(chunk).to(gradient.device)])
+
+
+def _pass_on(vectors: Tensor, gradient: Tensor) -> None:
+    if vectors.requires_grad:
+        vectors.backward(gradient)
+
+
+def _random_state() -> tuple[Tensor, Tensor | None]:
+    return torch.get_rng_state(), torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+
+
+def _set_random_state(state: tuple[Tensor, Tensor | None]) -> None:
+    torch.set_rng_state(state[0])
+    if state[1] is not None:
+        torch.cuda.set_rng_state(state[1])
 
 
 class Texts:
     """Queries and passages as batches for an encoder.
 
     Args:
-        beside: generated queries that a Dual-Cross-Encoder reads together with the passages; None: it reads a passage
-            together with the training query that the passage was drawn for.
+        beside: generated queries that a Dual-Cross-Encoder reads together with the passages, as many of each passage,
+            in the passages' order; None: it reads a passage with the training query that the passage was drawn for.
         plain_share: of the passages that it would read together with a query, so many are read alone.
         batch_tokens: padded tokens that the encoder reads at a time.
         chunk_size: with gradient it reads at a time what so many passages of most tokens have.
@@ -55,7 +105,7 @@ class Texts:
         encoder: DualEncoder,
         queries: TextTokens,
         passages: TextTokens,
-        beside: Generated | None = None,
+        beside: TextTokens | None = None,
         *,
         plain_share: float = 0.0,
         batch_tokens: int = 2**31,
@@ -92,17 +142,12 @@ class Texts:
         first, first_rows = self.query_tokens, asked
         if self._beside is not None:
             # A generated training query in row r is view r % views of its passage: the next view is another query.
-            first, views = self._beside.tokens, self._beside.views
+            first, views = self._beside, len(self._beside) // len(self.passage_tokens)
             first_rows = rows * views + (asked + 1) % views
         # The batch's own queries are the seed: a resumed training draws the same, and another pass draws anew.
         alone = np.random.default_rng(batch.queries).random(len(batch.passages))[part] < self._plain_share
         texts = first, np.where(alone, -1, first_rows), self.passage_tokens, rows
         return text_batch(*texts, self._template, settings.pair_length, settings.passage_length)
-
-
-def chunks(rows: Rows, size: int) -> list[Rows]:
-    """Consecutive parts of at most `size` rows."""
-    return [rows[first : first + size] for first in range(0, len(rows), size)]
 
 
 def represent_queries(encoder: DualEncoder, texts: Texts, rows: Rows) -> Representations:
@@ -181,56 +226,6 @@ def gather(rows: Tensor, places: Rows, count: int) -> Tensor:
     return result
 
 
-def local_share(items: Rows) -> Rows:
-    """This rank's part of a batch; the parts of two ranks differ by at most one item."""
-    ranks = distributed.world_size()
-    if len(items) < ranks:
-        raise UserError(
-            f"a batch of {len(items)} queries is too small for {ranks} processes; raise this stage's batch_size in "
-            "params.yaml, or start fewer"
-        )
-    return np.array_split(items, ranks)[distributed.rank()]
-
-
-def local_part(batch: TrainingBatch) -> tuple[Rows, Rows]:
-    """The places of this rank's queries in a batch, and of the passages that were drawn for them, positives first."""
-    asked = local_share(np.arange(len(batch.queries)))
-    own = batch.own(asked)
-    return asked, np.concatenate([own[:, 0], own[:, 1:].reshape(-1)])
-
-
-class BatchSampler:
-    """The batches of a training: all items in each pass, shuffled anew.
-
-    Args:
-        items: number of items.
-        epochs: passes over the items, of which the last may be cut short.
-    """
-
-    def __init__(self, items: int, epochs: float, batch_size: int, seed: int) -> None:
-        self._items, self._epochs, self._seed = items, epochs, seed
-        self._per_epoch = max(1, round(items / batch_size))
-        self._at: tuple[int, Rows] = (-1, np.empty(0, dtype=np.int32))  # an epoch and its order, which is made once
-        local_share(np.arange(items // self._per_epoch))  # the smallest batch; an error is told before the training
-
-    def __len__(self) -> int:
-        return steps_of(self._epochs, self._per_epoch)
-
-    def items(self, number: int) -> Rows:
-        """The items of one step: those of an epoch, shuffled, are split into batches of nearly the same size."""
-        epoch, within = divmod(number, self._per_epoch)
-        if epoch != self._at[0]:
-            narrow = np.arange(self._items, dtype=np.int32 if self._items < 2**31 else np.int64)
-            self._at = (epoch, np.random.default_rng([self._seed, epoch]).permutation(narrow))
-        size, larger = divmod(self._items, self._per_epoch)
-        first = within * size + min(within, larger)
-        return self._at[1][first : first + size + (within < larger)].astype(np.int64)
-
-    def draw(self, examples: Examples, number: int, negatives: int) -> TrainingBatch:
-        """What all ranks together train on in one step."""
-        return draw_batch(examples, self.items(number), negatives, np.random.default_rng([self._seed, number]))
-
-
 def contrastive_step(
     encoder: DualEncoder, texts: Texts, batch: TrainingBatch, examples: Examples, *, alpha: float = 0.0
 ) -> float:
@@ -246,13 +241,12 @@ def contrastive_step(
 
 
 class ContrastiveTask:
-    """Training of a dual-encoder by `batch_loss`.
+    """Training of a dual-encoder by `batch_loss`, in which `alpha` is the weight of PAIR's passage-centric loss.
 
     Args:
         seed: of the batches.
         dev: the sample that its dev score is of, and tokens of the dev queries.
         views: what E_P reads in search; None: passages alone.
-        alpha: weight of PAIR's passage-centric loss (PAIR Eq. 6).
     """
 
     def __init__(
@@ -284,11 +278,6 @@ class ContrastiveTask:
         return contrastive_step(self._encoder, self._texts, batch, self._examples, alpha=self._alpha)
 
 
-def logged_counts(queries: Path) -> pl.DataFrame:
-    """How often the labelled pairs of a table of queries were logged: columns query, passage, count."""
-    return pair_counts(queries, project.COUNTS, project.PASSAGES)
-
-
 def train_dual_encoder(
     encoder: DualEncoder,
     texts: Texts,
@@ -301,12 +290,9 @@ def train_dual_encoder(
     views: Views | None = None,
     alpha: float = 0.0,
 ) -> None:
-    """Train a dual-encoder, and write the weights of the best dev score and its learning curve.
+    """Train a dual-encoder as `section` of params.yaml says; write the weights of the best dev score and the curve.
 
-    Args:
-        section: the section of params.yaml that steers the training.
-        title: what is trained, in the log.
-        views, alpha: as in `ContrastiveTask`.
+    `title` names it in the log; `views` and `alpha` are as in `ContrastiveTask`.
     """
     settings: Contrastive = params.value(section)
     encoder.freeze_lower(params.encoder.frozen_layers)

@@ -10,9 +10,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.base.judgements import Identical, contains, pair_keys
+from gnn_encoder.base import distributed
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.judgements import Identical, contains, pair_counts, pair_keys
 from gnn_encoder.base.matrix import Rows, Scores, spans
-from gnn_encoder.base.tables import EXAMPLES, TARGETS, open_table
+from gnn_encoder.base.tables import EXAMPLES, TARGETS, count_rows, read_table
+from gnn_encoder.pipeline import project
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,12 @@ class Ragged:
 
     values: Rows
     offsets: Rows
+
+    @classmethod
+    def of_lists(cls, lists: pl.Series) -> Self:
+        """The lists of a column."""
+        values = lists.explode(empty_as_null=False).to_numpy().astype(np.int64)
+        return cls.of_sizes(values, lists.list.len().to_numpy())
 
     @classmethod
     def of_sizes(cls, values: Rows, sizes: Rows) -> Self:
@@ -54,9 +63,8 @@ class Targets:
     @classmethod
     def read(cls, path: Path, queries: Rows) -> Self:
         """The lists of some rows of the training queries, which must be ascending."""
-        open_table(path, TARGETS)
         wanted = pl.Series(queries, dtype=pl.Int32).implode()
-        table = pl.read_parquet(path).filter(pl.col("query").is_in(wanted)).sort("query", "passage")
+        table = read_table(path, TARGETS).filter(pl.col("query").is_in(wanted)).sort("query", "passage")
         ends = np.searchsorted(table["query"].to_numpy(), queries, side="right")
         passages = table["passage"].to_numpy().astype(np.int64)
         return cls(Ragged(passages, np.concatenate([[0], ends])), table["logit"].to_numpy())
@@ -90,7 +98,7 @@ class Examples:
     n_passages: int
     identical: Identical = field(default_factory=Identical)  # copies of relevant passages are no negatives either
     weights: NDArray[np.float64] | None = None  # how likely each of positives.values is drawn; None: all alike
-    targets: Targets | None = None  # list i is item i's; None: the labels alone are the targets
+    targets: Targets | None = None  # list i is item i's, and passages are drawn from it; None: labels are the targets
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -125,10 +133,6 @@ class Examples:
         wide = counts.with_columns(pl.col("query", "passage").cast(pl.Int64))
         found = pairs.join(wide, on=["query", "passage"], how="left", maintain_order="left")
         return replace(self, weights=found["count"].fill_null(1).to_numpy().astype(np.float64))
-
-    def taught(self, path: Path) -> Self:
-        """These examples with soft targets, a TARGETS table. Passages are then drawn from those it holds."""
-        return replace(self, targets=Targets.read(path, self.queries))
 
     def known_pairs(self) -> pl.DataFrame:
         """The pairs that are known to be relevant, columns query, passage: labelled ones, and those that M_ce found."""
@@ -209,23 +213,24 @@ def to_examples(
     items = table.drop_nulls("negatives") if scored else table
     return Examples(
         queries=items["query"].to_numpy().astype(np.int64),
-        positives=_ragged(items["positives"]),
-        negatives=_ragged(items["negatives"].fill_null([])),
+        positives=Ragged.of_lists(items["positives"]),
+        negatives=Ragged.of_lists(items["negatives"].fill_null([])),
         known=pair_keys((positives if pairs is None else pl.concat([pairs, positives])).unique(), n_passages),
         n_passages=n_passages,
         identical=identical or Identical(),
     )
 
 
-def read_examples(path: Path, n_passages: int, identical: Identical | None = None, *, scored: bool = False) -> Examples:
-    """Read an EXAMPLES table by `to_examples`."""
-    open_table(path, EXAMPLES)
-    return to_examples(pl.read_parquet(path), n_passages, identical=identical, scored=scored)
+def open_examples(path: Path, queries: Path, own: str | Path = "train", *, scored: bool = False) -> Examples:
+    """An EXAMPLES table, read by `to_examples`, with the counts of a log as weights.
 
-
-def _ragged(lists: pl.Series) -> Ragged:
-    values = lists.explode(empty_as_null=False).to_numpy().astype(np.int64)
-    return Ragged.of_sizes(values, lists.list.len().to_numpy())
+    Args:
+        queries: the table of its queries.
+        own: which passages these are themselves, as `Identical.read` takes it.
+    """
+    identical, n_passages = Identical.read(project.IDENTICAL, own), count_rows(project.PASSAGES)
+    examples = to_examples(read_table(path, EXAMPLES), n_passages, identical=identical, scored=scored)
+    return examples.weighed(pair_counts(queries, project.COUNTS, project.PASSAGES))
 
 
 @dataclass(frozen=True)
@@ -274,3 +279,58 @@ def stream(seed: int, section: str) -> int:
 def steps_of(epochs: float, steps_per_epoch: int) -> int:
     """Steps of some passes over the queries, of which the last may be cut short."""
     return max(1, round(epochs * steps_per_epoch)) if epochs else 0
+
+
+def chunks(rows: Rows, size: int) -> list[Rows]:
+    """Consecutive parts of at most `size` rows."""
+    return [rows[first : first + size] for first in range(0, len(rows), size)]
+
+
+def local_share(items: Rows) -> Rows:
+    """This rank's part of a batch; the parts of two ranks differ by at most one item."""
+    ranks = distributed.world_size()
+    if len(items) < ranks:
+        raise UserError(
+            f"a batch of {len(items)} queries is too small for {ranks} processes; raise this stage's batch_size in "
+            "params.yaml, or start fewer"
+        )
+    return np.array_split(items, ranks)[distributed.rank()]
+
+
+def local_part(batch: TrainingBatch) -> tuple[Rows, Rows]:
+    """The places of this rank's queries in a batch, and of the passages that were drawn for them, positives first."""
+    asked = local_share(np.arange(len(batch.queries)))
+    own = batch.own(asked)
+    return asked, np.concatenate([own[:, 0], own[:, 1:].reshape(-1)])
+
+
+class BatchSampler:
+    """The batches of a training: all items in each pass, shuffled anew.
+
+    Args:
+        items: number of items.
+        epochs: passes over the items, of which the last may be cut short.
+    """
+
+    def __init__(self, items: int, epochs: float, batch_size: int, seed: int) -> None:
+        self._items, self._epochs, self._seed = items, epochs, seed
+        self._per_epoch = max(1, round(items / batch_size))
+        self._at: tuple[int, Rows] = (-1, np.empty(0, dtype=np.int32))  # an epoch and its order, which is made once
+        local_share(np.arange(items // self._per_epoch))  # the smallest batch; an error is told before the training
+
+    def __len__(self) -> int:
+        return steps_of(self._epochs, self._per_epoch)
+
+    def items(self, number: int) -> Rows:
+        """The items of one step: those of an epoch, shuffled, are split into batches of nearly the same size."""
+        epoch, within = divmod(number, self._per_epoch)
+        if epoch != self._at[0]:
+            narrow = np.arange(self._items, dtype=np.int32 if self._items < 2**31 else np.int64)
+            self._at = (epoch, np.random.default_rng([self._seed, epoch]).permutation(narrow))
+        size, larger = divmod(self._items, self._per_epoch)
+        first = within * size + min(within, larger)
+        return self._at[1][first : first + size + (within < larger)].astype(np.int64)
+
+    def draw(self, examples: Examples, number: int, negatives: int) -> TrainingBatch:
+        """What all ranks together train on in one step."""
+        return draw_batch(examples, self.items(number), negatives, np.random.default_rng([self._seed, number]))

@@ -5,6 +5,7 @@ import logging
 import math
 import sys
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -79,7 +80,7 @@ def fit(
     evaluate_every: int | None = None,
     patience: int = sys.maxsize,
 ) -> History:
-    """Train `task`.
+    """Train `task`, and return one row per optimiser step or evaluation: phase, step, loss, dev_rr10.
 
     Afterwards its modules hold the weights of the best dev score, the weights before training included; of equal scores
     the earliest counts. Without evaluation they hold the last weights.
@@ -87,21 +88,17 @@ def fit(
     Args:
         groups: AdamW parameter groups, each with `params` and `lr`.
         folder: scratch folder of `last.pt` and `best.pt`; if they are there, training resumes.
-        name: the phase's name in the history.
-        title: what is trained, in the log.
+        name, title: of the phase in the history, and of what is trained in the log.
         evaluate_every: steps between evaluations; None: never.
         patience: evaluations without a better score before training stops.
-
-    Returns:
-        One row per optimiser step or evaluation: phase, step, loss, dev_rr10.
     """
     keep_freed_memory()
     parameters = [parameter for group in groups for parameter in group["params"]]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
     base_rates = [group["lr"] for group in groups]
-    run = _Run(task, optimizer, folder, name=name, title=title, evaluate_every=evaluate_every, patience=patience)
+    run = _Run(task, optimizer, folder, name, title, evaluate_every, patience)
     with tqdm(total=len(task), initial=run.step, desc=title, unit=" steps") as bar:
-        while run.step < len(task) and not run.stopped:
+        while not run.is_over():
             torch.manual_seed(int(np.random.SeedSequence([seed, run.step, distributed.rank()]).generate_state(1)[0]))
             for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
                 group["lr"] = rate * rate_factor(run.step, len(task))
@@ -120,11 +117,6 @@ def fit(
     return run.history
 
 
-def evenly(steps: int, evaluations: int) -> int:
-    """Steps between dev scores, of which there are at most `evaluations`, the first at the start, one at the end."""
-    return max(1, math.ceil(steps / (evaluations - 1)))
-
-
 def fit_evenly(
     task: Task,
     model: DualEncoder | CrossEncoder,
@@ -135,8 +127,11 @@ def fit_evenly(
     name: str,
     title: str,
 ) -> None:
-    """Train one model with `dev.evaluations` dev scores; write it to `folder`, with its learning curve."""
-    groups, every = [parameter_group(model, learning_rate)], evenly(len(task), params.dev.evaluations)
+    """Train one model, and write it to `folder` with its learning curve.
+
+    Of at most `dev.evaluations` dev scores the first is at the start and one at the end.
+    """
+    groups, every = [parameter_group(model, learning_rate)], max(1, math.ceil(len(task) / (params.dev.evaluations - 1)))
     history = fit(task, groups, folder / WORK, name=name, title=title, seed=params.seed, evaluate_every=every)
     model.save(folder)
     write_history(folder / "history.csv", history)
@@ -154,46 +149,41 @@ def keep_freed_memory() -> None:
         mallopt(M_TRIM_THRESHOLD, NEVER)
 
 
+@dataclass
 class _Run:
     """The state of a training run: its progress, how it is saved, and how it is resumed."""
 
-    def __init__(
-        self,
-        task: Task,
-        optimizer: Optimizer,
-        folder: Path,
-        *,
-        name: str,
-        title: str,
-        evaluate_every: int | None,
-        patience: int,
-    ) -> None:
-        self.task, self.optimizer, self.name, self.title = task, optimizer, name, title
-        self.evaluate_every, self.patience = evaluate_every, patience
-        self.last, self.best_path = folder / "last.pt", folder / "best.pt"
-        self.step, self.waited = 0, 0
-        self.best: float | None = None
-        self.history: History = []
+    task: Task
+    optimizer: Optimizer
+    folder: Path
+    name: str
+    title: str
+    evaluate_every: int | None
+    patience: int
+    step: int = 0
+    waited: int = 0
+    best: float | None = None
+    history: History = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.last, self.best_path = self.folder / "last.pt", self.folder / "best.pt"
         self.saved = time.monotonic()
         distributed.barrier()
         if self.last.exists():
-            progress = load_checkpoint(self.last, task.modules, optimizer)
-            self.step, self.waited, self.best = progress["step"], progress["waited"], progress["best"]
-            self.history = progress["history"]
-            log.info("%s: resuming at step %d of %d", title, self.step, len(task))
-        elif evaluate_every and len(task):
+            vars(self).update(load_checkpoint(self.last, self.task.modules, self.optimizer))
+            log.info("%s: resuming at step %d of %d", self.title, self.step, len(self.task))
+        elif self.evaluate_every and len(self.task):
             self.evaluate()
 
-    @property
-    def stopped(self) -> bool:
-        return self.waited >= self.patience
+    def is_over(self) -> bool:
+        return self.step >= len(self.task) or self.waited >= self.patience
 
     def after_step(self, loss: float) -> None:
         self.step += 1
         self.history.append({"phase": self.name, "step": self.step, "loss": loss, "dev_rr10": None})
         if self.evaluate_every and (self.step % self.evaluate_every == 0 or self.step == len(self.task)):
             self.evaluate()
-        if time.monotonic() - self.saved > CHECKPOINT_SECONDS or self.step == len(self.task) or self.stopped:
+        if time.monotonic() - self.saved > CHECKPOINT_SECONDS or self.is_over():
             self.save(self.last, self.optimizer)
             self.saved = time.monotonic()
 
