@@ -32,7 +32,7 @@ from gnn_encoder.pipeline.section import Section, described
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.batches import WINDOW
 from gnn_encoder.text.device import device
-from gnn_encoder.train.candidates import POOL_DEPTH
+from gnn_encoder.train.dev import POOL_DEPTH
 from gnn_encoder.train.examples import Examples, examples_from_candidates, to_examples
 from gnn_encoder.train.loop import History
 from gnn_encoder.vectors import PAIR, TrainingData, check_type, check_vectors

@@ -32,7 +32,7 @@ HEAD_DEVIATION = 0.02  # of the weights of a new head, as transformers draws the
 
 
 class CrossEncoder(TextModel):
-    """A transformer with one logit for a query and a passage. What its score means: `train/teacher.py`.
+    """A transformer with one logit for a query and a passage. What its score means: `train/candidates.py`.
 
     Args:
         head: reads the mean of the states of both texts, in a model without a head of its own; None: `model` has one,
