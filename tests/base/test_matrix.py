@@ -12,7 +12,7 @@ from gnn_encoder.base.matrix import (
     ArrayManifest,
     ArrayWriter,
     array_blocks,
-    gather,
+    gather_rows,
     is_finished,
     open_matrix,
 )
@@ -76,7 +76,7 @@ def test_blocks_and_picked_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_array_equal(np.concatenate([block for _, block in blocks]), MATRIX)
     monkeypatch.setattr("gnn_encoder.base.matrix.GATHER_ROWS", 2)
     rows = np.array([[6, 0, 3], [3, 1, 5]])
-    np.testing.assert_array_equal(gather(matrix, rows), MATRIX[rows])
+    np.testing.assert_array_equal(gather_rows(matrix, rows), MATRIX[rows])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -12,13 +12,13 @@ import pytest
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.data.packages import open_insuranceqa
 from gnn_encoder.data.prepare import open_source
-from gnn_encoder.data.reading import Source, find, read_columns, read_json_lines, read_judged, read_lines
+from gnn_encoder.data.reading import DataSource, find, read_columns, read_json_lines, read_judged, read_lines
 
 from .conftest import Refused, Write, data_of
 from .sources import CORPUS, LOGGED, OBJECTS, SOURCES
 
 
-def rows_of(source: Source) -> tuple[Any, Any, Any]:
+def rows_of(source: DataSource) -> tuple[Any, Any, Any]:
     """Passages, queries and judgements."""
     queries, judgements = (
         {s: [row for _, row in read()] for s, read in of.items()} for of in (source.queries, source.judgements)

@@ -27,7 +27,7 @@ from gnn_encoder.base.runs import read_run, read_scored_run
 from gnn_encoder.data.packages import open_insuranceqa
 from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.data.queries import read_generated, read_texts
-from gnn_encoder.data.reading import QRELS_HEADER, Source, read_judged
+from gnn_encoder.data.reading import QRELS_HEADER, DataSource, read_judged
 from gnn_encoder.evaluate.judge import by_qrels, judge_runs
 from gnn_encoder.inform import read_files
 from gnn_encoder.pipeline import experiment
@@ -85,7 +85,7 @@ def test_parquet(log: bytes, texts: bytes, qrels: bytes) -> None:
         check(data_of(path=".", source="log"), open_source, Path("out"))
 
 
-def check(experiment: Data, opened: Callable[[Data], Source], folder: Path) -> None:
+def check(experiment: Data, opened: Callable[[Data], DataSource], folder: Path) -> None:
     """Prepare a source: it is refused, or each judgement of a query with a positive is kept, or counted as left out."""
     source = told(lambda: opened(experiment))
     if isinstance(source, UserError) or isinstance(

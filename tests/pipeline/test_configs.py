@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from gnn_encoder.data.formats import open_beir
-from gnn_encoder.data.reading import Source
+from gnn_encoder.data.reading import DataSource
 from gnn_encoder.pipeline.experiment import preview
 from gnn_encoder.pipeline.project import MAIN
 from gnn_encoder.pipeline.stage import Declared, read_stages
@@ -43,7 +43,7 @@ def overridden(config: dict[str, Any], tiny: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def write_nq(corpus: Source, folder: Path) -> None:
+def write_nq(corpus: DataSource, folder: Path) -> None:
     """DPR's files; a query's answers are the titles, or the first words, of its passages."""
     passages = {passage.pid: passage for _, passage in corpus.passages()}
     table = [("id", "text", "title"), *((row.pid, one_line(row.text), row.title) for row in passages.values())]
@@ -61,7 +61,7 @@ def write_nq(corpus: Source, folder: Path) -> None:
         write_rows(folder / f"nq-{split}.qa.csv", rows)
 
 
-def judged_queries(corpus: Source, split: str) -> Iterator[tuple[str, list[str]]]:
+def judged_queries(corpus: DataSource, split: str) -> Iterator[tuple[str, list[str]]]:
     positives: dict[str, list[str]] = {}
     for _, judgement in corpus.judgements[split]():
         if judgement.grade > 0:

@@ -176,7 +176,7 @@ def release(*arrays: NDArray[Any]) -> None:
             mapping.madvise(mmap.MADV_DONTNEED)
 
 
-def gather(matrix: NDArray[Any], rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
+def gather_rows(matrix: NDArray[Any], rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
     """Copy rows of a mapped matrix, reading them in the file's order, with only a few of its pages in memory at a time.
 
     The system maps many pages around each page that is read: a plain `matrix[rows]` leaves nearly all in memory.

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.judgements import Identical, contains
-from gnn_encoder.base.matrix import Matrix, Rows, Scores, array_blocks, gather, of_length_1
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, array_blocks, gather_rows, of_length_1
 from gnn_encoder.controls.choose import Ranking, Setting
 from gnn_encoder.search.exact import block_top_k, top
 
@@ -59,7 +59,7 @@ class LabelledPassages:
         sums = np.add.reduceat(queries[pairs["query"].to_numpy()], first, axis=0)
         asking = queries[pairs["query"].unique().to_numpy()]
         moment = asking.T @ asking / np.float32(max(1, len(asking)))
-        vectors = gather(passages, rows).astype(np.float32)
+        vectors = gather_rows(passages, rows).astype(np.float32)
         return cls(passages=rows, vectors=vectors, sums=sums, counts=counts, moment=moment)
 
     def plus_mean(self, weight: float, *, unit_length: bool) -> Matrix:

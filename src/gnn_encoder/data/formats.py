@@ -13,11 +13,11 @@ from gnn_encoder.base.errors import UserError, shorten
 from gnn_encoder.base.tables import SPLITS
 from gnn_encoder.base.words import BYTE_ORDER_MARK
 from gnn_encoder.data.reading import (
+    DataSource,
     Judgement,
     Passage,
     Place,
     Query,
-    Source,
     check_id,
     check_string,
     check_text,
@@ -32,7 +32,7 @@ from gnn_encoder.data.reading import (
 # --- beir: corpus.jsonl, queries.jsonl and qrels/{train,dev,test}.tsv -------------------------------------------------
 
 
-def open_beir(folder: Path) -> Source:
+def open_beir(folder: Path) -> DataSource:
     """A folder in the format of Thakur et al. 2021 (https://github.com/beir-cellar/beir), also for own data."""
     corpus, texts = require(folder, "corpus.jsonl"), require(folder, "queries.jsonl")
     found = {split: find(folder, f"qrels/{split}.tsv") for split in SPLITS}
@@ -41,7 +41,7 @@ def open_beir(folder: Path) -> Source:
         raise UserError(f"{folder / 'qrels/train.tsv'}: no such file, nor qrels/train.tsv.gz; {cure}")
     found["test"] = require(folder, "qrels/test.tsv")
     qrels = {split: path for split, path in found.items() if path}
-    return Source(
+    return DataSource(
         files=[corpus, texts, *qrels.values()],
         passages=partial(read_corpus, corpus),
         queries=dict.fromkeys(qrels, partial(_queries_of_all_splits, texts)),
@@ -80,7 +80,7 @@ TESTS = {
 }
 
 
-def open_msmarco(folder: Path, test: Literal["dev", "trec_dl_2019", "trec_dl_2020"]) -> Source:
+def open_msmarco(folder: Path, test: Literal["dev", "trec_dl_2019", "trec_dl_2020"]) -> DataSource:
     """A folder of MS MARCO's files.
 
     The labels of MS MARCO's own test queries are not public. Its dev queries therefore serve as the test split, and the
@@ -93,7 +93,7 @@ def open_msmarco(folder: Path, test: Literal["dev", "trec_dl_2019", "trec_dl_202
     splits = [split for split in SPLITS if split in names]
     texts = {split: require(folder, *names[split][0]) for split in splits}
     qrels = {split: require(folder, *names[split][1]) for split in splits}
-    return Source(
+    return DataSource(
         files=[collection, *([titles] if titles else []), *texts.values(), *qrels.values()],
         passages=partial(_titled, collection, titles),
         queries={split: partial(_queries, path) for split, path in texts.items()},
@@ -133,7 +133,7 @@ ANSWERED = ("{0}-{1}.qa.csv", "{0}-{1}.csv", "retriever/qas/{0}-{1}.csv")  # que
 MOST = 131_072  # characters of the answers to a query: Python's parser takes much memory
 
 
-def open_dpr(folder: Path, name: str) -> Source:
+def open_dpr(folder: Path, name: str) -> DataSource:
     """A folder of DPR's files.
 
     All positive_ctxs are positives. A training query without any is left out, as in DPR. Dev and test queries are
@@ -144,7 +144,7 @@ def open_dpr(folder: Path, name: str) -> Source:
     dev, test = ([pattern.format(name, split) for pattern in ANSWERED] for split in ("dev", "test"))
     tables = {"dev": find(folder, *dev), "test": require(folder, *test)}
     answered = {split: path for split, path in tables.items() if path}
-    return Source(
+    return DataSource(
         files=[collection, examples, *answered.values()],
         passages=partial(_quoted, collection),
         queries={"train": partial(_questions, examples)}

@@ -13,7 +13,7 @@ from typing import Any
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import SPLITS
 from gnn_encoder.base.words import is_empty
-from gnn_encoder.data.reading import Judgement, Passage, Place, Query, Source, check_id, check_string, check_text
+from gnn_encoder.data.reading import DataSource, Judgement, Passage, Place, Query, check_id, check_string, check_text
 
 # --- insuranceqa: the English part of the registry package insuranceqa-data (Feng et al. 2015, arXiv:1508.01585) ------
 #
@@ -25,7 +25,7 @@ NAMES = {"train": "train", "dev": "valid", "test": "test"}
 MISSING = "data.source: {} needs a package that is not here; run `{}`"
 
 
-def open_insuranceqa(folder: Path | None = None) -> Source:
+def open_insuranceqa(folder: Path | None = None) -> DataSource:
     """The files in a folder, by default those of the package, which is never imported: that loads everything."""
     if folder is None:
         spec = find_spec(PACKAGE)
@@ -37,7 +37,7 @@ def open_insuranceqa(folder: Path | None = None) -> Source:
     for path in (answers, *splits.values()):
         if not path.is_file():
             raise UserError(f"{path}: no such file; run `pip install --force-reinstall {REQUIREMENT}`")
-    return Source(
+    return DataSource(
         files=[answers, *splits.values()],
         passages=lambda: ((place, Passage(pid, "", text)) for place, (pid, text, _) in _texts(answers)),
         queries={split: partial(_texts, path) for split, path in splits.items()},
@@ -74,11 +74,11 @@ def _texts(path: Path) -> Iterator[tuple[Place, Query]]:
 # own (IR_DATASETS_HOME). It keeps and checks their files, so that a data set's name stands for its content.
 
 
-def open_ir_datasets(names: dict[str, str]) -> Source:
+def open_ir_datasets(names: dict[str, str]) -> DataSource:
     """The data set of each split. The passages are those of the data set for split train."""
     sets = {split: (Path(name), _load(split, name)) for split, name in names.items()}
     empty = set[Place]()
-    return Source(
+    return DataSource(
         files=[],
         passages=partial(_documents, *sets["train"]),
         queries={split: partial(_asked, *found, empty) for split, found in sets.items()},

@@ -29,7 +29,7 @@ from gnn_encoder.data.formats import open_beir, open_dpr, open_msmarco
 from gnn_encoder.data.packages import open_insuranceqa, open_ir_datasets, split_names
 from gnn_encoder.data.queries import own_file, own_queries, query_keys
 from gnn_encoder.data.query_log import open_log
-from gnn_encoder.data.reading import Passage, Place, Source, refuse, unique
+from gnn_encoder.data.reading import DataSource, Passage, Place, refuse, unique
 from gnn_encoder.pipeline.params import Data
 
 log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ Split = tuple[str, pl.Series]  # the source's split that queries come from, and 
 JUDGED = pl.Schema({"qid": pl.String(), "pid": pl.String(), "grade": pl.Int32(), "count": pl.Int64()})
 
 
-def open_source(data: Data) -> Source:
+def open_source(data: Data) -> DataSource:
     """The source that `data` names."""
     match data.source:
         case "insuranceqa":
@@ -80,7 +80,7 @@ def _needed(data: Data, key: str, what: str) -> str:
     return value
 
 
-def prepare(data: Data, source: Source, folder: Path, *, seed: int) -> None:
+def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
     """Write passages.parquet, queries/, qrels/, identical/, counts.parquet and statistics.json to `folder`.
 
     Of the training queries that `data.train_queries` leaves out, HIDDEN become unlabelled. PAIR gives them
@@ -121,11 +121,8 @@ def prepare(data: Data, source: Source, folder: Path, *, seed: int) -> None:
         log.info("%s: %s", name, ", ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in values.items()))
 
 
-def with_texts(source: Source, empty: list[str], left_out: Counter[str]) -> Iterator[tuple[Place, Passage]]:
-    """The passages with a text, which a title alone becomes; the ids of the others go to `empty`, counts to `left_out`.
-
-    Memory: the ids of the empty passages.
-    """
+def _with_texts(source: DataSource, empty: list[str], left_out: Counter[str]) -> Iterator[tuple[Place, Passage]]:
+    """The passages with a text, which a title alone becomes; ids of the others go to `empty`, counts to `left_out`."""
     for place, passage in source.passages():
         if (found := passage.with_text()) is None:
             empty.append(passage.pid)
@@ -166,9 +163,9 @@ def draw_queries(data: Data, queries: dict[str, pl.Series], seed: int) -> dict[s
     return splits | {"train": ("train", train), UNLABELLED: ("train", unlabelled)}
 
 
-def _write_passages(source: Source, path: Path, empty: list[str], left_out: Counter[str]) -> pl.Series:
+def _write_passages(source: DataSource, path: Path, empty: list[str], left_out: Counter[str]) -> pl.Series:
     """Write the passages table. Returns the ids, which are unique."""
-    rows = tqdm(unique(lambda: with_texts(source, empty, left_out), "passage id"), desc="passages", unit=" passages")
+    rows = tqdm(unique(lambda: _with_texts(source, empty, left_out), "passage id"), desc="passages", unit=" passages")
     batches = (list(zip(*batch, strict=True)) for batch in batched(row for _, row in rows))
     write_table(path, PASSAGES, (pa.record_batch(list(map(list, one)), PASSAGES) for one in batches), PICKED)
     pids = pl.read_parquet(path, columns=["pid"])["pid"]
@@ -179,7 +176,7 @@ def _write_passages(source: Source, path: Path, empty: list[str], left_out: Coun
 
 
 def _checked(
-    source: Source, split: str, pids: pl.Series, qids: pl.Series, empty: list[str], left_out: Counter[str]
+    source: DataSource, split: str, pids: pl.Series, qids: pl.Series, empty: list[str], left_out: Counter[str]
 ) -> pl.DataFrame:
     """The judgements of a split, each once, without the wrong ones: these are counted in `left_out`, or refused.
 

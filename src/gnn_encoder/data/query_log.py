@@ -22,10 +22,10 @@ from gnn_encoder.base.tables import SPLITS, batched
 from gnn_encoder.data.duplicates import one_form, without_case
 from gnn_encoder.data.formats import read_corpus
 from gnn_encoder.data.reading import (
+    DataSource,
     Judgement,
     Place,
     Query,
-    Source,
     check_columns,
     check_id,
     check_string,
@@ -47,13 +47,13 @@ LOGGED = pl.Schema({"text": pl.String(), "pid": pl.String(), "count": pl.Int64()
 Logged = tuple[pl.DataFrame, dict[str, int]]  # columns qid, text, split, pid, count, sorted by ids; what is left out
 
 
-def open_log(folder: Path, data: Data) -> Source:
+def open_log(folder: Path, data: Data) -> DataSource:
     """A folder of a corpus and its query log. Memory: the pairs of a query and a passage."""
     corpus, path = require(folder, "corpus.jsonl"), require(folder, *LOGS)
     if others := [other for name in LOGS if (other := find(folder, name)) and other != path]:
         raise UserError(f"{path}: {others[0].name} is there as well; keep one log")
     logged = cache(partial(read_log, path, data))
-    return Source(
+    return DataSource(
         files=[corpus, path],
         passages=partial(read_corpus, corpus),
         queries={split: partial(_queries, path, logged, split) for split in SPLITS},

@@ -71,7 +71,7 @@ class Judgement(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class DataSource:
     """The rows of one data set. Every call reads the files anew, in the same order.
 
     A file that is missing or damaged and a row that breaks a rule are a UserError, which names the file and the row.

@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerBase
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from gnn_encoder.base import distributed
-from gnn_encoder.base.matrix import Numbers, Rows, gather, resume_windows
+from gnn_encoder.base.matrix import Numbers, Rows, gather_rows, resume_windows
 from gnn_encoder.base.tables import QUERIES, write_part, write_table
 from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.text.batches import Batch, Inputs, prefetch, prepare_rows
@@ -230,7 +230,7 @@ def choose_queries(
             rows = np.arange(part[0] * generated, (part[-1] + 1) * generated)
             texts = pl.scan_parquet(drafts).slice(int(rows[0]), len(rows)).collect()
             asked = embed_queries(encoder, tokens, batch_tokens, rows).reshape(len(part), generated, -1)
-            kept = nearest(cosines_to(gather(embeddings, part), asked), _repeated(texts["text"], generated), keep)
+            kept = nearest(cosines_to(gather_rows(embeddings, part), asked), _repeated(texts["text"], generated), keep)
             yield window, texts[(kept + generated * np.arange(len(part))[:, None]).reshape(-1)].to_arrow()
 
     _write_windows(target, work, passages, choose, "choose queries")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.judgements import contains, pair_keys, relevant_pairs
-from gnn_encoder.base.matrix import Matrix, Rows, Scores, gather, spans
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, gather_rows, spans
 from gnn_encoder.base.tables import QUERIES, count_rows, open_table, read_candidates, write_table
 from gnn_encoder.pipeline import project
 
@@ -207,7 +207,7 @@ def labelled_first(
     own = np.empty(len(pairs), dtype=np.float32)
     for first in range(0, len(pairs), PAIRS_AT_A_TIME):
         part = slice(first, first + PAIRS_AT_A_TIME)
-        own[part] = np.einsum("ij,ij->i", queries[asking[part]], gather(matrix, asked[part]).astype(np.float32))
+        own[part] = np.einsum("ij,ij->i", queries[asking[part]], gather_rows(matrix, asked[part]).astype(np.float32))
     labelled = pairs.with_columns(score=pl.Series(own, dtype=pl.Float32), labelled=True)
     found = pl.DataFrame(
         {"query": np.repeat(np.arange(n), k), "passage": passages.reshape(-1), "score": scores.reshape(-1)},

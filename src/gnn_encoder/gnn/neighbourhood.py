@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.base.matrix import Rows, check_shape, gather, open_matrix
+from gnn_encoder.base.matrix import Rows, check_shape, gather_rows, open_matrix
 from gnn_encoder.base.tables import ATTENTION, count_rows
 from gnn_encoder.gnn.edge_features import EdgeFeatures, open_features
 from gnn_encoder.gnn.graph import Bools, Graph, Labels, open_graph, open_labels, queries_of
@@ -101,7 +101,7 @@ class Neighbourhood:
 
     def passage_embeddings(self, rows: Rows) -> Tensor:
         """Cached passage embeddings. *Shape:* (..., ) -> (..., d)."""
-        return self._tensor(self.cached[rows] if torch.is_grad_enabled() else gather(self.cached, rows))
+        return self._tensor(self.cached[rows] if torch.is_grad_enabled() else gather_rows(self.cached, rows))
 
     def interactive_queries(self, gnn: QueryPassageGNN, queries: Rows, h_q: Tensor) -> Tensor:
         """h'_q of some queries (Eq. 6, 7). *Shape:* (u,), (u, d) -> (u, d)."""

@@ -69,12 +69,6 @@ def embeddings(system: str) -> Path:
     return EMBEDDINGS / system
 
 
-def views(system: str) -> Path:
-    """Embeddings of a system's views, one by one, also where `embeddings` has their mean."""
-    apart = embeddings(system) / "views"
-    return apart if apart.is_dir() else embeddings(system)
-
-
 def index(system: str) -> Path:
     """Index of a system: FAISS's of a dense one, bm25s's of BM25."""
     return DATA / "indexes" / system

@@ -17,7 +17,7 @@ from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.files import MANIFEST, check_room, fingerprint, read_json, write_json
 from gnn_encoder.base.judgements import Identical
-from gnn_encoder.base.matrix import Matrix, Rows, Scores, check_finite, gather, open_matrix, read_manifest
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, check_finite, gather_rows, open_matrix, read_manifest
 from gnn_encoder.base.runs import write_ranking
 from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, write_table
 from gnn_encoder.pipeline import project
@@ -103,7 +103,7 @@ def _sample(embeddings_folder: Path, seed: int) -> Matrix:
     matrix = open_matrix(embeddings_folder)
     size = min(len(matrix), max(1, TRAINING_BYTES // (matrix.shape[1] * 4)))
     rows = np.sort(np.random.default_rng(seed).choice(len(matrix), size=size, replace=False))
-    sample = np.ascontiguousarray(gather(matrix, rows), dtype=np.float32)
+    sample = np.ascontiguousarray(gather_rows(matrix, rows), dtype=np.float32)
     check_finite(sample, embeddings_folder, rows)
     return sample
 

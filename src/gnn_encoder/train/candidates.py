@@ -30,7 +30,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from gnn_encoder.base.judgements import Identical, relevant_pairs
-from gnn_encoder.base.matrix import Matrix, Rows, Scores, gather, open_matrix, resume_windows
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, gather_rows, open_matrix, resume_windows
 from gnn_encoder.base.tables import CANDIDATES, candidates_table, count_rows, open_table, read_table, write_part
 from gnn_encoder.data.answers import with_answered
 from gnn_encoder.pipeline import project
@@ -315,7 +315,7 @@ def _retriever_scores(lists: pl.DataFrame, queries: Path, params: Params) -> pl.
     found = np.empty(len(passages), dtype=np.float32)
     for first in range(0, len(found), AT_A_TIME):
         part = slice(first, first + AT_A_TIME)
-        found[part] = np.einsum("nd,nd->n", embedded[asked[part]], gather(matrix, passages[part]).astype(np.float32))
+        found[part] = np.einsum("nd,nd->n", embedded[asked[part]], gather_rows(matrix, passages[part]).astype(np.float32))
     return pl.Series(found)
 
 
