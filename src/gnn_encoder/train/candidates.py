@@ -315,7 +315,9 @@ def _retriever_scores(lists: pl.DataFrame, queries: Path, params: Params) -> pl.
     found = np.empty(len(passages), dtype=np.float32)
     for first in range(0, len(found), AT_A_TIME):
         part = slice(first, first + AT_A_TIME)
-        found[part] = np.einsum("nd,nd->n", embedded[asked[part]], gather_rows(matrix, passages[part]).astype(np.float32))
+        found[part] = np.einsum(
+            "nd,nd->n", embedded[asked[part]], gather_rows(matrix, passages[part]).astype(np.float32)
+        )
     return pl.Series(found)
 
 
