@@ -1,5 +1,7 @@
 """The estimator is what the pipeline runs: the same vectors and labels give the same graph, weights and embeddings."""
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,43 +16,30 @@ from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import EXAMPLES, write_table
 from gnn_encoder.gnn.graph import open_graph
 from gnn_encoder.gnn.network import QueryPassageGNN
-from gnn_encoder.gnn.train import CACHED_QUERIES
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.search.exact import array_top_k
-from gnn_encoder.text.corpus import embed_queries, open_queries
-from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.corpus import embed_table
 from gnn_encoder.train.examples import examples_from_candidates
 
-from ..project import call_stage
-
-SYSTEM, BASE = "gnn_encoder", "dual_encoder"
+from ..built import BASE, SYSTEM
+from ..project import call_stage, set_params
 
 
 @pytest.mark.parametrize("added", [{"sums": False, "softmax": "batch"}, {"sums": True, "softmax": "corpus"}])
 def test_against_train_mgt_and_encode_corpus(
-    stages: Any, monkeypatch: pytest.MonkeyPatch, added: dict[str, Any]
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, added: dict[str, Any]
 ) -> None:
     """As in the paper, and with what the estimator adds by default."""
-    monkeypatch.chdir(stages.folder)
-    softmax = added["softmax"]
-    stages.set_params(mgt__edge_features="product", mgt__sums=added["sums"])
-    stages.set_params(mgt__alone__softmax=softmax, mgt__joint__epochs=0)
-    params = load_params()
-    passages, pairs = open_matrix(project.embeddings(BASE)), {split: labels(split) for split in ("train", "dev")}
-    encoder = DualEncoder.load(project.encoder(BASE), precision=params.encoder.precision).for_inference()
-    queries = {
-        split: embed_queries(encoder, open_queries(project.queries(split), encoder), params.encoder.batch_tokens)
-        for split in pairs
-    }
-    mgt = params.mgt
+    shutil.copytree(built, tmp_path / "project")
+    monkeypatch.chdir(tmp_path / "project")
+    set_params(Path(), mgt__sums=added["sums"], mgt__alone__softmax=added["softmax"], mgt__joint__epochs=0)
+    params, mgt = load_params(), load_params().mgt
+    passages = open_matrix(project.embeddings(BASE))
+    queries = {split: embed_table(BASE, project.queries(split), params.encoder) for split in ("train", "dev")}
+    pairs = {split: relevant_pairs(*project.tables(split)) for split in queries}
     shared = mgt.alone.model_dump() | {"beta": mgt.beta, "negatives": mgt.negatives, "sums": mgt.sums}
-    gnn = GNNEncoder(
-        k=params.build_graph.k,
-        dev_queries=CACHED_QUERIES,
-        seed=params.seed,
-        **shared,
-    )
+    gnn = GNNEncoder(k=params.build_graph.k, seed=params.seed, **shared)
     gnn.fit(passages, queries["train"], pairs["train"].to_numpy(), dev=(queries["dev"], pairs["dev"].to_numpy()))
     np.testing.assert_array_equal(gnn.graph_.passages, open_graph(SYSTEM).passages)
 
@@ -61,6 +50,8 @@ def test_against_train_mgt_and_encode_corpus(
     examples = examples_from_candidates(pairs["train"], candidates).to_arrow().cast(EXAMPLES)
     write_table(project.EXAMPLES, EXAMPLES, [examples])
     seal(project.EXAMPLES.parent)
+    project.POSITIVES.parent.mkdir(exist_ok=True)
+    shutil.copy(project.qrels("dev"), project.POSITIVES)
     call_stage("train_mgt", SYSTEM)
     trained = QueryPassageGNN.load(project.gnn(SYSTEM))
     assert trained.config == gnn.gnn_.config
@@ -69,7 +60,3 @@ def test_against_train_mgt_and_encode_corpus(
     call_stage("encode_corpus", SYSTEM)
     informed = gnn.transform(passages).astype(params.cache_passages.dtype)
     np.testing.assert_array_equal(informed, open_matrix(project.embeddings(SYSTEM)))
-
-
-def labels(split: str) -> pl.DataFrame:
-    return relevant_pairs(project.queries(split), project.qrels(split), project.PASSAGES)
