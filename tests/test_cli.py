@@ -167,7 +167,7 @@ BUILT = "not built yet; `bash scripts/reproduce.sh` builds the main branch, `dvc
         (["search", "two", "words"], "Got unexpected extra argument(s) (words); `gnn-encoder search --help` says what"),
         (["search", "x", "--sytem", "no_gnn"], "No such option: --sytem (Possible options: --system); `gnn-encoder "),
         (["evaluate"], "Missing argument 'run'; `gnn-encoder evaluate --help` says what it takes"),
-        (["evaluate", "run"], "give either QRELS, a file of judgements, or --answers, a queries table"),
+        (["evaluate", "run"], "Missing argument 'qrels'; `gnn-encoder evaluate --help` says what it takes"),
         (["serach"], "No such command 'serach'"),
     ],
 )

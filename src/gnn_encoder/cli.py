@@ -239,14 +239,12 @@ def report() -> None:
 @command(
     "evaluate run.trec qrels.dev.tsv",
     'evaluate mine.trec qrels.tsv --against theirs.trec -m nDCG@10 -m "R(rel=2)@1000"',
-    "evaluate run.trec --answers data/prepared/queries/test.parquet -m Success@20",
 )
 def evaluate(
     run: Annotated[Path, typer.Argument(help="A TREC run, plain or .gz: `qid Q0 pid rank score tag` a line.")],
-    qrels: Annotated[Path | None, typer.Argument(help="Lines `qid 0 pid grade`, `qid pid grade`, or .parquet.")] = None,
+    qrels: Annotated[Path, typer.Argument(help="Lines `qid 0 pid grade`, `qid pid grade`, or .parquet.")],
     measure: Annotated[list[str] | None, typer.Option("--measure", "-m", help="In ir-measures' names.")] = None,
     against: Annotated[Path | None, typer.Option(help="Another run: paired t-test on the same queries.")] = None,
-    answers: Annotated[Path | None, typer.Option(help="Instead of QRELS: a queries table of prepare's.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Judge a TREC run of any tool.
@@ -255,13 +253,7 @@ def evaluate(
     """
     from gnn_encoder.evaluate import judge, tables
 
-    if answers is not None and qrels is None:
-        how, usual = judge.by_answers(answers, project.PASSAGES), judge.BY_ANSWERS
-    elif qrels is not None and answers is None:
-        how, usual = judge.by_qrels(qrels), judge.BY_QRELS
-    else:
-        raise UserError("give either QRELS, a file of judgements, or --answers, a queries table")
-    judged = judge.judge_runs([run, *([against] if against else [])], how, measure or usual)
+    judged = judge.judge_runs([run, *([against] if against else [])], qrels, measure or judge.USUAL)
     for name, missing in judged.missing.items():
         if missing:
             typer.echo(f"{name}: {missing} judged queries are not in it and count as 0", err=True)

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 from scipy import stats
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.runs import read_scored_run
-from gnn_encoder.base.tables import PASSAGES, QUERIES, write_table
 from gnn_encoder.evaluate.judge import read_qrels
 
 from ..project import call as cli
@@ -112,49 +110,24 @@ def test_two_runs_as_json(files: Path) -> None:
     assert f"| RR@10   | 0.3333 |  0.6667 |    -0.3333 | {tested['low']:+.4f} to {tested['high']:+.4f} |" in table
 
 
-@pytest.fixture
-def tables(files: Path) -> Path:
-    """q1's answer is in a, q2's in b and c; q3's nowhere in the run."""
-    passages = pa.table([["a", "b", "c"], [""] * 3, ["a hot oven", "Zürich", "zurich, ZÜRICH"]], schema=PASSAGES)
-    write_table(files / "data" / "prepared" / "passages.parquet", PASSAGES, [passages])
-    answers = [["Oven"], ["zürich"], ["pan"]]
-    queries = pa.table([["q1", "q2", "q3"], ["?"] * 3, answers], schema=QUERIES)
-    write_table(files / "test.parquet", QUERIES, [queries])
-    return files
-
-
-def test_by_answers(tables: Path) -> None:
-    code, out, _ = call("run.trec", "--answers", "test.parquet", "--json")
-    found = json.loads(out)
-    assert code == 0 and found["queries"] == 3
-    # q1: b before a; q2: c before a, for their scores tie, then b.
-    assert found["measures"] == pytest.approx(
-        {"RR@10": (1 / 2 + 1 + 0) / 3, "Success@5": 2 / 3, "Success@20": 2 / 3, "Success@100": 2 / 3}
-    )
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run.trec"], "give either QRELS"),
-        (["run.trec", "qrels.txt", "--answers", "test.parquet"], "give either QRELS"),
         (["none.trec", "qrels.txt"], "none.trec: no such file"),
         (["run.trec", "none.txt"], "none.txt: no such file"),
         (["run.trec", "none.parquet"], "none.parquet: no such file; correct its path"),
-        (["run.trec", "--answers", "none.parquet"], "none.parquet: no such file; correct its path"),
         ([".", "qrels.txt"], ".: a folder, not a file; correct its path"),
         (["run.trec", "."], ".: a folder, not a file; correct its path"),
         (["run.trec", "qrels.txt", "-m", "RRR@10"], "--measure has 'RRR@10'"),
-        (["run.trec", "--answers", "test.parquet", "-m", "R@10"], "--measure has 'R@10': the queries are judged by"),
         (["strange.trec", "qrels.txt"], "strange.trec: none of its queries is judged"),
         (["twice.trec", "qrels.txt"], "twice.trec: query 'q1' has pid 'a' twice"),
         (["bad.trec", "qrels.txt"], "bad.trec, line 2 is '"),
     ],
 )
-def test_mistakes_in_one_line(tables: Path, arguments: list[str], message: str) -> None:
-    (tables / "strange.trec").write_text("x1 Q0 a 1 1 t\n")
-    (tables / "twice.trec").write_text("q1 Q0 a 1 1 t\nq1 Q0 a 2 0 t\n")
-    (tables / "bad.trec").write_text("q1 Q0 a 1 1 t\nq1 Q0 b 2 high t\n")
+def test_mistakes_in_one_line(files: Path, arguments: list[str], message: str) -> None:
+    (files / "strange.trec").write_text("x1 Q0 a 1 1 t\n")
+    (files / "twice.trec").write_text("q1 Q0 a 1 1 t\nq1 Q0 a 2 0 t\n")
+    (files / "bad.trec").write_text("q1 Q0 a 1 1 t\nq1 Q0 b 2 high t\n")
     code, out, err = call(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith(f"error: {message}") and err.count("\n") == 1

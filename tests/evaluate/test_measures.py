@@ -74,6 +74,13 @@ def test_bad_names(name: str, message: str) -> None:
         parse(["RR@10", name])
 
 
+def test_where_answers_judge_a_measure_needs_the_run_alone() -> None:
+    assert answer_depth(["RR@10", "Success@20"]) == 20 and answer_depth(["RR", "P@5"]) is None
+    for name in ("R@10", "nDCG@10", "RR(rel=2)@10"):
+        with pytest.raises(UserError, match=r"^evaluate.measures has '.*': the queries are judged by answers"):
+            answer_depth(["RR@10", name])
+
+
 def test_all_bad_names_are_told_at_once() -> None:
     with pytest.raises(UserError, match=r"^it has 'RRR@10': no .* ir-measures; also 'R@0': the .* from 1; take one"):
         parse(["RRR@10", "RR@10", "R@0"], "it")

@@ -93,9 +93,7 @@ def test_json_is_a_row_a_value_named_by_its_keys() -> None:
     assert found == Table(title="quality", columns=["", ""], rows=rows)
     value = {"unlabelled": {"queries": 3, "quality": [{"s_pos": 0.9, "n": 1}, {"s_pos": 0.8}]}, "pair": {"queries": 4}}
     assert table_of(value, "labels").rows == [
-        ["unlabelled, queries", "3"],
-        ["unlabelled, quality, 1", "s pos 0.9, n 1"],
-        ["unlabelled, quality, 2", "s pos 0.8"],
+        ["unlabelled", "queries 3, quality \ns pos 0.9, n 1\ns pos 0.8"],
         ["PAIR", "queries 4"],
     ]
 

@@ -28,7 +28,7 @@ from gnn_encoder.data.packages import open_insuranceqa
 from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.data.queries import read_generated, read_texts
 from gnn_encoder.data.reading import QRELS_HEADER, DataSource, read_judged
-from gnn_encoder.evaluate.judge import by_qrels, judge_runs
+from gnn_encoder.evaluate.judge import judge_runs
 from gnn_encoder.inform import read_files
 from gnn_encoder.pipeline import experiment
 from gnn_encoder.pipeline.params import Data, load_params
@@ -81,7 +81,7 @@ def test_parquet(log: bytes, texts: bytes, qrels: bytes) -> None:
         files = {"corpus.jsonl": CORPUS, "log.parquet": log, "own.parquet": texts, "qrels.parquet": qrels, "run": RUN}
         write(Path(), files)
         told(lambda: list(read_texts(Path("own.parquet"))))
-        told(lambda: judge_runs([Path("run")], by_qrels(Path("qrels.parquet")), ["RR@10"]))
+        told(lambda: judge_runs([Path("run")], Path("qrels.parquet"), ["RR@10"]))
         check(data_of(path=".", source="log"), open_source, Path("out"))
 
 
@@ -136,7 +136,7 @@ def taken(rows: Iterable[Any], out: list[Any]) -> Iterable[Any]:
 def test_runs(content: bytes, qrels: bytes) -> None:
     with TemporaryDirectory() as place, chdir(place):
         write(Path(), {"run": content, "qrels": qrels})
-        told(lambda: judge_runs([Path("run")], by_qrels(Path("qrels")), ["RR@10", "nDCG@10", "R(rel=2)@5"]))
+        told(lambda: judge_runs([Path("run")], Path("qrels"), ["RR@10", "nDCG@10", "R(rel=2)@5"]))
         for read in (read_run, read_scored_run):
             found = told(partial(read, Path("run")))
             assert isinstance(found, UserError) or len(found) == len(plain_lines(content))

@@ -4,7 +4,7 @@ The runs are the project's or, for `gnn-encoder evaluate`, those of any software
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,16 +17,7 @@ from gnn_encoder.base.errors import UserError, check_file
 from gnn_encoder.base.judgements import relevant_pairs, with_rows
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.base.runs import as_run, read_run, read_scored_run
-from gnn_encoder.base.tables import (
-    PASSAGES,
-    QRELS,
-    QUERIES,
-    count_rows,
-    open_parquet,
-    open_table,
-    read_column,
-    read_table,
-)
+from gnn_encoder.base.tables import QRELS, count_rows, open_parquet, read_column, read_table
 from gnn_encoder.data.answers import Kind, answered, judged_by_answers
 from gnn_encoder.data.prepare import JUDGED, read_rows
 from gnn_encoder.data.reading import read_judged, refuse
@@ -36,26 +27,17 @@ from gnn_encoder.evaluate.tables import Table, p_value
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Evaluate
 
-Judge = Callable[[pl.DataFrame, Sequence[str]], pl.DataFrame]  # run and names of measures -> VALUES
-MEASURES = "evaluate.measures"
-OPTION = "--measure"
-BY_QRELS = ("RR@10", "nDCG@10", "R@50", "R@1000")  # what is measured of a user's run where he names nothing
-BY_ANSWERS = ("RR@10", "Success@5", "Success@20", "Success@100")
+USUAL = ("RR@10", "nDCG@10", "R@50", "R@1000")  # what is measured of a user's run where no measure is named
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judgements:
-    """What judges the runs of a split.
-
-    Attributes:
-        queries, qrels, passages: tables; the qrels are not read where the queries have answers.
-        answers: how answers are written.
-    """
+    """What judges the runs of a split: tables, of which the qrels are not read where the queries have answers."""
 
     queries: Path
     qrels: Path
     passages: Path
-    answers: Kind = "string"
+    answers: Kind = "string"  # how answers are written
 
     @classmethod
     def of(cls, split: str, section: Evaluate) -> Self:
@@ -75,16 +57,15 @@ class Judgements:
         rows: Rows = relevant_pairs(self.queries, self.qrels, self.passages)["query"].unique().sort().to_numpy()
         return rows
 
-    def measure(self, run: pl.DataFrame, names: Sequence[str], parameter: str = MEASURES) -> pl.DataFrame:
+    def measure(self, run: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
         """Measure a run; the values have the form of `per_query`.
 
         Where answers judge, every query of the table counts, whether anything was found for it or not.
 
         Args:
             run: columns qid, pid, rank.
-            parameter: what named the measures, for an error.
         """
-        (values,) = self._measure([run], names, self._qids(), parameter)
+        (values,) = self._measure([run], names, self._qids(), "evaluate.measures")
         return values
 
     def means(self, rankings: Iterable[Rows], rows: Rows, name: str) -> list[float]:
@@ -155,40 +136,15 @@ def read_qrels(path: Path) -> pl.DataFrame:
     return table
 
 
-def by_qrels(path: Path) -> Judge:
-    """Judge by a file of qrels."""
-    qrels = read_qrels(path)
-    return lambda run, names: per_query(run, qrels, names)
-
-
-def by_answers(queries: Path, passages: Path) -> Judge:
-    """Judge by answers: those in a table of queries are looked for in a table of passages; `prepare` writes both."""
-    check_file(queries)
-    open_table(queries, QUERIES)
-    open_table(passages, PASSAGES)
-    judgements = Judgements(queries=queries, qrels=queries, passages=passages)
-    if not judgements.by_answers:
-        raise UserError(f"{queries}: no query has answers; judge the run by qrels")
-    return partial(judgements.measure, parameter=OPTION)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Judged:
-    """What was measured of one run, or of two on the same queries.
-
-    Attributes:
-        queries: how many are judged.
-        missing: file of a run -> how many judged queries are not in the run.
-        measures: measure -> mean of the first run, in 0..1.
-        against: the same of the second run; empty if there is none.
-        comparisons: measure -> the first run minus the second one, with Holm's correction over the measures.
-    """
+    """What was measured of one run, or of two on the same queries, and how many queries are judged."""
 
     queries: int
-    missing: dict[str, int]
-    measures: dict[str, float]
-    against: dict[str, float]
-    comparisons: dict[str, Comparison]
+    missing: dict[str, int]  # file of a run -> how many judged queries are not in the run
+    measures: dict[str, float]  # measure -> mean of the first run, in 0..1
+    against: dict[str, float]  # the same of the second run; empty if there is none
+    comparisons: dict[str, Comparison]  # measure -> first run minus second; Holm's correction is over the measures
 
     def as_json(self) -> str:
         """All of it as one JSON object; what is of a second run is left out if there is none."""
@@ -208,18 +164,18 @@ class Judged:
         return Table(title="", columns=columns, rows=rows)
 
 
-def judge_runs(paths: Sequence[Path], judge: Judge, names: Sequence[str]) -> Judged:
-    """Measure one run, or two on the same queries."""
-    names, tables, missing = list(parse(names, OPTION)), list[pl.DataFrame](), {}
+def judge_runs(paths: Sequence[Path], qrels: Path, names: Sequence[str] = USUAL) -> Judged:
+    """Measure one run of any software, or two on the same queries."""
+    names, judgements = list(parse(names, "--measure")), read_qrels(qrels)
+    tables, missing, compared = list[pl.DataFrame](), {}, {}
     for path in paths:
         run = read_scored_run(path)
-        tables.append(judge(run, names))
+        tables.append(per_query(run, judgements, names))
         asked = tables[-1]["qid"].unique()
         missing[str(path)] = len(asked) - int(asked.is_in(run["qid"].unique().implode()).sum())
         if missing[str(path)] == len(asked):
             raise UserError(f"{path}: none of its queries is judged; take the judgements that belong to the run")
     mine, *others = tables
-    compared = {}
     for theirs in others:
         pairs = mine.join(theirs, on=["qid", "measure"], suffix="_there", maintain_order="left")
         for (name,), part in pairs.group_by("measure", maintain_order=True):

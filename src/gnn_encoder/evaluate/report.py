@@ -159,13 +159,9 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
     import jinja2
 
     # It escapes all text, since passages and queries may hold HTML.
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("gnn_encoder.evaluate"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    templates = jinja2.PackageLoader("gnn_encoder.evaluate")
+    environment = jinja2.Environment(loader=templates, autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.trim_blocks = environment.lstrip_blocks = True
     environment.filters["base64"] = lambda figure: base64.b64encode(figure.read_bytes()).decode()
     environment.globals["marks"] = {BETTER: "better", WORSE: "worse"}
     statistics = read_record(project.PREPARED / "statistics.json", dict[str, Any]) or {}

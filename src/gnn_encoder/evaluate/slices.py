@@ -44,32 +44,20 @@ PRODUCTS = 2**22  # similarities in memory at a time
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What the properties of a split's queries mean.
+    """What the properties of a split's queries mean."""
 
-    Attributes:
-        thirds: similarities from which on a query is in the middle third, and in the upper third.
-        passage_length: most tokens that the encoder reads of a passage, special ones included.
-        left_out: properties without a column, because nobody knows which passages are relevant.
-    """
-
-    thirds: tuple[float, float]
-    passage_length: int
-    left_out: tuple[str, ...]
+    thirds: tuple[float, float]  # similarities from which on a query is in the middle third, and in the upper third
+    passage_length: int  # most tokens that the encoder reads of a passage, special ones included
+    left_out: tuple[str, ...]  # properties without a column, because nobody knows which passages are relevant
 
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """The judged queries with one value of a property; without a query there are no means.
-
-    Attributes:
-        queries: how many there are.
-        means: system -> mean of the measure over them, in 0..1.
-        against: system -> its comparison with the baseline; p_holm is corrected for all slices of the system.
-    """
+    """The judged queries with one value of a property, and how many they are; without a query there are no means."""
 
     queries: int
-    means: dict[str, float]
-    against: dict[str, Comparison]
+    means: dict[str, float]  # system -> mean of the measure over them, in 0..1
+    against: dict[str, Comparison]  # system -> minus the baseline; p_holm is corrected for all slices of the system
 
 
 Properties = tuple[pl.DataFrame, About]  # column qid and one for each property; what they mean

@@ -4,7 +4,7 @@ Among them is the claim: the main system against the best that costs the same on
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,10 +32,8 @@ WEIGHTS = (
     "for logged queries, and BM25's share of the hybrid"
 )
 # What to try where a simple system is better than what was trained.
-CURES = {
-    LEXICAL: "`gnn-encoder search --hybrid`",
-    UNTOUCHED: "a longer encoder.passage_length (it reads all it can), more labelled queries, or lower learning rates",
-    LOGGED: "`gnn-encoder search --hybrid`",
+CURES = dict.fromkeys((LEXICAL, UNTOUCHED, LOGGED), "`gnn-encoder search --hybrid`") | {
+    UNTOUCHED: "a longer encoder.passage_length (it reads all it can), more labelled queries, or lower learning rates"
 }
 
 
@@ -117,20 +115,8 @@ def shortened(text: str, length: int) -> str:
 
 
 def table_of(value: dict[str, Any], title: str) -> Table:
-    """A JSON object whose form is not known: one row per value, or object of plain values, named by its keys."""
-    rows = [[", ".join(keys), _cell(one)] for keys, one in _leaves(value)]
-    return Table(title=title, columns=["", ""], rows=rows)
-
-
-def _leaves(value: Any, *keys: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """What is inside objects and lists that hold others, with the keys that lead to it; lists count from 1."""
-    if isinstance(value, list):
-        value = {str(number): one for number, one in enumerate(value, 1)}
-    if keys and not (isinstance(value, dict) and any(isinstance(one, dict | list) for one in value.values())):
-        yield keys, value
-        return
-    for key, one in value.items():
-        yield from _leaves(one, *keys, _label(key))
+    """A JSON object whose form is not known, a row per value."""
+    return Table(title=title, columns=["", ""], rows=[[_label(key), _cell(one)] for key, one in value.items()])
 
 
 def _label(key: str) -> str:
@@ -139,8 +125,11 @@ def _label(key: str) -> str:
 
 
 def _cell(value: Any) -> str:
+    """Any JSON value; what a list holds stands in lines of its own."""
     if isinstance(value, dict):
         return ", ".join(f"{_label(key)} {_cell(one)}" for key, one in value.items())
+    if isinstance(value, list):
+        return "".join(f"\n{_cell(one)}" for one in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     return NOTHING if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -220,22 +209,14 @@ def choices_table(choices: dict[str, dict[str, Any]]) -> Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """The claim of a system.
-
-    Attributes:
-        measure: that of all values.
-        best: the system's best rival on dev.
-        means: split -> system -> mean, of the systems that are named here.
-        against: split -> `system` minus `best`.
-        better: simple systems that are above `system` on dev -> split -> they minus `system`.
-    """
+    """The claim of a system. All values are of one measure."""
 
     system: str
     measure: str
-    best: str
-    means: dict[str, dict[str, float]]
-    against: dict[str, Comparison]
-    better: dict[str, dict[str, Comparison]]
+    best: str  # the system's best rival on dev
+    means: dict[str, dict[str, float]]  # split -> system -> mean, of the systems that are named here
+    against: dict[str, Comparison]  # split -> `system` minus `best`
+    better: dict[str, dict[str, Comparison]]  # system above `system` on dev -> split -> it minus `system`
 
 
 def claim_of_main(values: pl.DataFrame, measure: str) -> Claim:

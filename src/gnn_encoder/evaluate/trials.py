@@ -28,15 +28,10 @@ def read_ablations(path: Path, names: Iterable[str] = ()) -> dict[str, list[str]
     return {name: found[name] for name in names or found}
 
 
-def experiment(name: str, seed: int) -> str:
-    """What DVC calls an ablation with a seed."""
-    return f"{name}-{seed}"
-
-
 def queue_command(name: str, settings: list[str], seed: int) -> list[str]:
     """The command that queues an ablation with a seed."""
     changes = [part for setting in (*settings, f"seed={seed}") for part in ("--set-param", setting)]
-    return ["dvc", "exp", "run", "--queue", "--name", experiment(name, seed), *changes]
+    return ["dvc", "exp", "run", "--queue", "--name", f"{name}-{seed}", *changes]
 
 
 def read_experiments(names: Iterable[str], seeds: Iterable[int]) -> tuple[pl.DataFrame, list[str]]:
@@ -53,11 +48,12 @@ def read_experiments(names: Iterable[str], seeds: Iterable[int]) -> tuple[pl.Dat
 
     path, found, missing = (project.evaluation(MAIN) / project.VALUES).as_posix(), [], []
     for name, seed in product(names, list(seeds)):
+        experiment = f"{name}-{seed}"
         try:
-            with DVCFileSystem(rev=experiment(name, seed)).open(path, "rb") as file:
+            with DVCFileSystem(rev=experiment).open(path, "rb") as file:
                 values = pl.read_parquet(file.read())
         except (DvcException, SCMError, OSError):
-            missing.append(experiment(name, seed))
+            missing.append(experiment)
             continue
         kept = [MAIN, *(CONTROLS if name == FULL else [])]
         ablation = pl.when(pl.col("system") == MAIN).then(pl.lit(name)).otherwise(pl.col("system"))
