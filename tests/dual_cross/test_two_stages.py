@@ -1,7 +1,6 @@
-"""From generated queries to an index of views: the stages on the tiny corpus, against plain computations."""
+"""What the two stages of Dual-Cross-Encoder's training learn from, on the tiny corpus."""
 
 import runpy
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,14 +11,11 @@ import polars as pl
 import pytest
 import yaml
 
-from gnn_encoder.base.files import write_json
 from gnn_encoder.base.judgements import relevant_pairs
-from gnn_encoder.base.matrix import open_matrix, read_manifest
 from gnn_encoder.base.tables import DEV_CANDIDATES, EXAMPLES, QUERIES, write_table
 from gnn_encoder.dual_cross.views import generated_examples
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.search.faiss_index import PassageIndex
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.train import dual_encoder as contrastive
 from gnn_encoder.train.dev import candidates_of, sample_queries
@@ -37,11 +33,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
     folder = tmp_path_factory.mktemp("project")
     values = tiny_params.model_dump()
     values["data"]["path"], values["encoder"]["model"] = (str(ROOT / "tests/tiny" / name) for name in ("beir", "model"))
-    values["evaluate"]["measures"] = ["RR@10", "R@5"]
-    values["dual_cross"] |= {
-        "views": 2,
-        "pool": "mean",
-    }
+    values["dual_cross"] |= {"views": 2, "pool": "mean"}
     declare(folder)
     (folder / "params.yaml").write_text(yaml.safe_dump(values))
     with pytest.MonkeyPatch.context() as patch:
@@ -52,7 +44,6 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
         table = {"qid": [str(row) for row in range(len(asked))], "text": asked, "answers": [[]] * len(asked)}
         schema = {"qid": pl.String, "text": pl.String, "answers": pl.List(pl.String)}
         write_table(project.GENERATED / "queries.parquet", QUERIES, [pl.DataFrame(table, schema=schema).to_arrow()])
-        write_json(project.GENERATED / "quality.json", {"rouge_l": [0.25, 0.5]})
         write_examples(len(texts))
         write_dev_candidates(len(texts))
     return folder
@@ -149,44 +140,3 @@ def test_a_stage_of_no_epochs_leaves_the_base_model(
     assert (found.query is found.passage) == shared and (tmp_path / "passage").is_dir() != shared
     base = DualEncoder.from_pretrained(params.encoder).for_inference()
     np.testing.assert_array_equal(found.embed_queries(ASKED), base.embed_queries(ASKED))
-
-
-# --- the stages -------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def run(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The base model with its views encoded, indexed and searched; nothing is trained."""
-    folder = tmp_path_factory.mktemp("run") / "project"
-    shutil.copytree(made, folder)
-    values = yaml.safe_load((folder / "params.yaml").read_text())
-    values["dual_cross"]["pretrain"]["epochs"] = values["dual_cross"]["finetune"]["epochs"] = 0
-    (folder / "params.yaml").write_text(yaml.safe_dump(values))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        for name in ("train_dual_cross", "encode_views", "build_index"):
-            call_stage(name, "dual_cross")
-    return folder
-
-
-@pytest.fixture
-def inside(run: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(run)
-    return run
-
-
-def test_views_are_indexed_and_searched(inside: Path) -> None:
-    """The passage alone and two pairs, of which the index holds the mean."""
-    matrix = open_matrix(project.views("dual_cross")).astype(np.float32)
-    assert matrix.shape == (360, 32) and read_manifest(project.views("dual_cross")).views == 3
-    of_passages = matrix.reshape(120, 3, 32)
-    means = 0.5 * of_passages[:, 0] + 0.25 * (of_passages[:, 1] + of_passages[:, 2])
-    np.testing.assert_allclose(open_matrix(project.embeddings("dual_cross")).astype(np.float32), means, atol=1e-3)
-    index = PassageIndex.open(project.index("dual_cross"))
-    assert (index.views, index.passages) == (1, 120)
-    encoder = DualEncoder.load(project.encoder("dual_cross"), precision="fp32").for_inference()
-    queries = encoder.embed_queries(ASKED)
-    rows, scores = index.search(queries, 7)
-    expected = queries @ means.T
-    np.testing.assert_allclose(scores, -np.sort(-expected, axis=1)[:, :7], atol=1e-3)
-    np.testing.assert_allclose(np.take_along_axis(expected, rows, axis=1), scores, atol=1e-3)

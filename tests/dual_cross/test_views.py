@@ -10,9 +10,10 @@ import torch.nn.functional as F
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import Origin, open_matrix, read_manifest
-from gnn_encoder.dual_cross.views import measure_queries, rouge_l, view_inputs
+from gnn_encoder.dual_cross.views import measure_queries, rouge_l, view_inputs, write_means
+from gnn_encoder.search.exact import Pool
 from gnn_encoder.text import corpus
-from gnn_encoder.text.corpus import encode_corpus, passage_inputs
+from gnn_encoder.text.corpus import encode_corpus
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 
@@ -63,21 +64,13 @@ def test_equals_each_pair_by_itself(
     assert read_manifest(tmp_path / "out").views == VIEWS
 
 
-def test_an_encoder_of_passages_has_no_views(
-    tiny_model: Path, generated: TextTokens, passage_tokens: TextTokens
+def test_what_has_no_views(
+    tiny_model: Path, encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens
 ) -> None:
-    encoder = tiny_encoder(tiny_model)
-    assert len(passage_inputs(encoder, passage_tokens)) == 12
     with pytest.raises(UserError, match=r"reads passages alone and has no views of them; run the stage cache_passages"):
-        view_inputs(encoder, generated, passage_tokens, VIEWS)
-
-
-def test_queries_of_another_number_of_views(
-    encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens
-) -> None:
-    with pytest.raises(
-        UserError, match=r"36 generated queries, expected 48: dual_cross.views = 4 for each of 12 passages; generate"
-    ):
+        view_inputs(tiny_encoder(tiny_model), generated, passage_tokens, VIEWS)
+    told = r"36 generated queries, expected 48: dual_cross.views = 4 for each of 12 passages; generate"
+    with pytest.raises(UserError, match=told):
         view_inputs(encoder, generated, passage_tokens, 4)
 
 
@@ -104,6 +97,18 @@ def tiny_encoder_alone(encoder: DualEncoder, passages: TextTokens) -> np.ndarray
             states = encoder.passage(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
         vectors.append(F.normalize(states.float().mean(dim=0), dim=0).numpy())
     return np.stack(vectors)
+
+
+def test_means_of_views(
+    encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens, tmp_path: Path
+) -> None:
+    """The passage alone counts half, and its other views together as much."""
+    inputs = view_inputs(encoder, generated, passage_tokens, VIEWS, plain=True)
+    encode_corpus(encoder, inputs, tmp_path / "views", dtype="float32", batch_tokens=64, origin=ORIGIN, views=4)
+    write_means(tmp_path / "views", tmp_path, Pool("mean", 0.5), dtype="float32", origin=ORIGIN)
+    views = open_matrix(tmp_path / "views").reshape(12, 4, 32)
+    np.testing.assert_allclose(open_matrix(tmp_path), views[:, 0] / 2 + views[:, 1:].sum(axis=1) / 6, atol=1e-6)
+    assert read_manifest(tmp_path).views == 1
 
 
 @pytest.mark.parametrize(

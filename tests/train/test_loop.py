@@ -16,10 +16,8 @@ from gnn_encoder.train.loop import (
     History,
     fit,
     fit_evenly,
-    load_checkpoint,
     parameter_group,
     rate_factor,
-    save_checkpoint,
     write_history,
 )
 
@@ -172,33 +170,3 @@ def test_the_learning_curve_as_csv(tmp_path: Path) -> None:
     assert (tmp_path / "history.csv").read_text() == "phase,step,loss,dev_rr10\ngnn,0,,0.25\ngnn,1,1.5,\n"
     write_history(tmp_path / "empty.csv", [])
     assert (tmp_path / "empty.csv").read_text() == "phase,step,loss,dev_rr10\n"
-
-
-def trained(seed: int, steps: int) -> tuple[dict[str, nn.Module], torch.optim.AdamW]:
-    torch.manual_seed(seed)
-    modules: dict[str, nn.Module] = {"one": nn.Linear(3, 2), "two": nn.Linear(2, 1)}
-    parameters = [p for module in modules.values() for p in module.parameters()]
-    optimizer = torch.optim.AdamW([{"params": parameters[:2], "lr": 0.1}, {"params": parameters[2:], "lr": 0.01}])
-    for _ in range(steps):
-        optimizer.zero_grad()
-        modules["two"](modules["one"](torch.randn(4, 3))).sum().backward()
-        optimizer.step()
-    return modules, optimizer
-
-
-def test_a_checkpoint_holds_weights_moments_and_progress(tmp_path: Path) -> None:
-    modules, optimizer = trained(0, 3)
-    progress = {"step": 3, "best": 0.1 + 0.2, "history": [{"loss": 1 / 3}]}
-    save_checkpoint(tmp_path / "deep" / "last.pt", modules, optimizer, progress)
-    others, other = trained(1, 0)
-    assert load_checkpoint(tmp_path / "deep" / "last.pt", others, other) == progress
-    for name in modules:
-        for key, value in modules[name].state_dict().items():
-            assert torch.equal(others[name].state_dict()[key], value)
-    before, after = optimizer.state_dict(), other.state_dict()
-    assert after["param_groups"] == before["param_groups"]
-    assert before["state"].keys() == after["state"].keys() == {0, 1, 2, 3}
-    for index, state in before["state"].items():
-        assert state.keys() == after["state"][index].keys() == {"step", "exp_avg", "exp_avg_sq"}
-        assert all(torch.equal(after["state"][index][key], value) for key, value in state.items())
-    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["last.pt"]

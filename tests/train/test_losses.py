@@ -91,13 +91,3 @@ def test_batch_equals_plain_loops(examples: Examples, alpha: float, targets: np.
         results.append((value.detach(), leaves[0].grad, leaves[1].grad))
     for found, expected in zip(*results, strict=True):
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
-
-
-def test_a_judged_passage_gets_no_gradient_from_its_query(examples: Examples) -> None:
-    batch = TrainingBatch(np.array([2]), np.array([1, 11, 3]))  # 11 is relevant for 2, 3 is not
-    passages = torch.ones(3, 2, dtype=torch.float64, requires_grad=True)
-    batch_loss(torch.ones(1, 2, dtype=torch.float64), passages, batch, examples, 1.0).backward()
-    assert passages.grad is not None
-    assert passages.grad[1].tolist() == [0, 0]
-    assert passages.grad[2].tolist() == pytest.approx([0.5, 0.5])
-    assert passages.grad[0].tolist() == pytest.approx([-0.5, -0.5])
