@@ -215,10 +215,8 @@ def choose_queries(
     """Write the table of kept queries: row r is view r % keep of passage r // keep, the nearest query being view 0.
 
     Args:
-        encoder: embeds the queries.
-        drafts: the table of generated queries, `generated` for each passage, in the passages' order.
-        tokens: of that table.
-        embeddings: of the passages, by the same encoder. *Shape:* (passages, d).
+        drafts, tokens: the table of generated queries, `generated` for each passage, in the passages' order.
+        embeddings: of the passages, by the encoder that embeds the queries. *Shape:* (passages, d).
         work: scratch folder.
     """
     passages = len(embeddings)

@@ -180,10 +180,8 @@ class Teacher:
     def score(self, lists: pl.DataFrame) -> pl.DataFrame:
         """Add the columns `combined` (s) and `score` (p) to passages of some queries.
 
-        Args:
-            lists: columns query, logit (M_ce's), retrieved (the retriever's score; null if the teacher does not read
-                it), and listed: whether the passage is one of the candidates that z is standardised over. The labelled
-                passages that were not retrieved are not among them.
+        `lists` has the columns query, logit (M_ce's), retrieved (the retriever's score, if the teacher reads it), and
+        listed: whether z is standardised over the passage, as it is not over labelled ones that were not retrieved.
         """
         combined = self.cross_encoder * pl.col("logit").cast(pl.Float64)
         if self.retriever:
@@ -207,12 +205,9 @@ def standardised() -> pl.Expr:
 
 
 def fit_teacher(lists: pl.DataFrame) -> Teacher:
-    """The teacher of both scores that explains the labels of some queries.
+    """The teacher of both scores that explains the labels: columns query, relevant, logit, retrieved of `lists`.
 
     Where no query has both a relevant and another candidate, it is M_ce alone.
-
-    Args:
-        lists: columns query, relevant, logit (M_ce's), retrieved (the retriever's score), and rows in any order.
     """
     rows = lists.sort("query", ~pl.col("relevant"))
     both = pl.col("relevant").any().over("query") & (~pl.col("relevant")).any().over("query")
@@ -231,7 +226,7 @@ def fit_teacher(lists: pl.DataFrame) -> Teacher:
 
 
 def _of_lists(rows: pl.DataFrame, spread: Floats) -> Callable[[Floats], tuple[float, Floats]]:
-    """Negative log-likelihood of each relevant passage against the passages of its query that are not, and gradient."""
+    """Negative log-likelihood, with gradient, of each relevant passage against its query's other passages."""
     parts = rows.partition_by("query", maintain_order=True)
     lists = [(part.select(FEATURES).to_numpy() / spread, int(part["relevant"].sum())) for part in parts]
     total = sum(relevant for _, relevant in lists)
@@ -277,13 +272,7 @@ def _least(loss: Callable[[Floats], tuple[float, Floats]], start: Floats, free: 
 
 
 def teacher_scores(
-    lists: pl.DataFrame,
-    queries: Path,
-    work: Path,
-    params: Params,
-    *,
-    cross_encoder: Path,
-    max_length: int,
+    lists: pl.DataFrame, queries: Path, work: Path, params: Params, *, cross_encoder: Path, max_length: int
 ) -> pl.DataFrame:
     """Add the teacher's scores to passages of some queries: `combined` and `score`, as `Teacher.score` has them.
 
@@ -334,11 +323,6 @@ def _dev_lists(params: Params) -> tuple[pl.DataFrame, Path]:
     relevant = with_answered(pairs, chosen, queries, project.PASSAGES, params.evaluate.answers)
     ordered = chosen.with_columns(rank=pl.int_range(pl.len()).over("query"))
     chosen = Identical.read(project.IDENTICAL, "dev").distinct(ordered, relevant).drop("rank")
-    return with_labels(chosen, relevant), queries
-
-
-def with_labels(lists: pl.DataFrame, pairs: pl.DataFrame) -> pl.DataFrame:
-    """Passages of some queries with the column `relevant`: whether they are among `pairs`. Both: query, passage."""
-    relevant = pairs.with_columns(relevant=pl.lit(True))
-    joined = lists.join(relevant, on=["query", "passage"], how="left", maintain_order="left")
-    return joined.with_columns(pl.col("relevant").fill_null(False))
+    labels = relevant.with_columns(relevant=pl.lit(True))
+    labelled = chosen.join(labels, on=["query", "passage"], how="left", maintain_order="left")
+    return labelled.with_columns(pl.col("relevant").fill_null(False)), queries

@@ -107,8 +107,7 @@ class Examples:
         """Draw a positive for each item, in proportion to `weights` if there are any. *Shape:* (n,) -> (n,)."""
         if self.weights is None:
             return self.positives.draw(items, 1, generator)[:, 0]
-        offsets = self.positives.offsets
-        total = self._total_weights
+        offsets, total = self.positives.offsets, self._total_weights
         first, last = total[offsets[items]], total[offsets[items + 1]]
         drawn = np.searchsorted(total, first + generator.random(len(items)) * (last - first), side="right") - 1
         # Rounding can carry a draw into the next item's list.
@@ -182,12 +181,9 @@ def examples_table(positives: pl.DataFrame, negatives: pl.DataFrame) -> pl.DataF
     A query without positives is left out. One without negatives has an empty list, and training draws random passages
     for it.
     """
-    listed = [
-        pairs.group_by("query", maintain_order=True).agg(pl.col("passage").alias(name))
-        for name, pairs in (("positives", positives), ("negatives", negatives))
-    ]
-    joined = listed[0].join(listed[1], on="query", how="left").sort("query")
-    return joined.with_columns(pl.col("negatives").fill_null([]))
+    left = positives.group_by("query", maintain_order=True).agg(positives="passage")
+    right = negatives.group_by("query", maintain_order=True).agg(negatives="passage")
+    return left.join(right, on="query", how="left").sort("query").with_columns(pl.col("negatives").fill_null([]))
 
 
 def examples_from_candidates(pairs: pl.DataFrame, candidates: pl.DataFrame) -> pl.DataFrame:
@@ -196,26 +192,16 @@ def examples_from_candidates(pairs: pl.DataFrame, candidates: pl.DataFrame) -> p
 
 
 def to_examples(
-    table: pl.DataFrame,
-    n_passages: int,
-    pairs: pl.DataFrame | None = None,
-    identical: Identical | None = None,
-    *,
-    scored: bool = False,
+    table: pl.DataFrame, n_passages: int, *, identical: Identical | None = None, scored: bool = False
 ) -> Examples:
-    """An EXAMPLES table as arrays.
-
-    Args:
-        pairs: columns query, passage; known to be relevant besides the table's positives.
-        scored: leave out the queries whose candidates M_ce has not scored (`denoise.queries`).
-    """
-    positives = table.select("query", pl.col("positives").alias("passage")).explode("passage")
+    """An EXAMPLES table as arrays; `scored` leaves out queries whose candidates have no scores (`denoise.queries`)."""
+    known = table.select("query", passage="positives").explode("passage").unique()
     items = table.drop_nulls("negatives") if scored else table
     return Examples(
         queries=items["query"].to_numpy().astype(np.int64),
         positives=Ragged.of_lists(items["positives"]),
         negatives=Ragged.of_lists(items["negatives"].fill_null([])),
-        known=pair_keys((positives if pairs is None else pl.concat([pairs, positives])).unique(), n_passages),
+        known=pair_keys(known, n_passages),
         n_passages=n_passages,
         identical=identical or Identical(),
     )
@@ -305,12 +291,7 @@ def local_part(batch: TrainingBatch) -> tuple[Rows, Rows]:
 
 
 class BatchSampler:
-    """The batches of a training: all items in each pass, shuffled anew.
-
-    Args:
-        items: number of items.
-        epochs: passes over the items, of which the last may be cut short.
-    """
+    """The batches of a training of so many items: all in each pass, shuffled anew; the last may be cut short."""
 
     def __init__(self, items: int, epochs: float, batch_size: int, seed: int) -> None:
         self._items, self._epochs, self._seed = items, epochs, seed
