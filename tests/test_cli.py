@@ -280,7 +280,6 @@ def test_help_lists_every_command_in_a_whole_sentence() -> None:
     [
         ("cli", "torch transformers faiss polars pyarrow"),
         ("evaluate.measures, gnn_encoder.evaluate.tables", "torch matplotlib"),
-        ("controls.hybrid", "torch transformers"),
     ],
 )
 def test_imports_are_light(modules: str, heavy: str) -> None:
