@@ -37,31 +37,33 @@ def encoder(tiny_model: Path) -> DualEncoder:
     return encoder.for_inference()
 
 
-def write(encoder: DualEncoder, inputs: object, folder: Path, dtype: str = "float32", **options: object) -> None:
-    encode_corpus(encoder, inputs, folder, dtype=dtype, batch_tokens=64, origin=ORIGIN, views=VIEWS, **options)
-
-
-def test_equals_each_pair_by_itself(
-    encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens, tables: Path, tmp_path: Path
-) -> None:
-    write(encoder, view_inputs(encoder, generated, passage_tokens, VIEWS), tmp_path / "out")
+def one_by_one(encoder: DualEncoder, tables: Path, *, plain: bool) -> np.ndarray:
+    """Each passage alone, where `plain`, and with each of its queries, by transformers. *Shape:* (12 * views, 32)."""
     queries = pl.read_parquet(tables / "generated" / "queries.parquet")["text"].to_list()
-    texts = pl.read_parquet(tables / "passages.parquet")["text"].to_list()
-    expected = []
-    for row, query in enumerate(queries):
-        passage = texts[row // 3]
-        options = {"truncation": "longest_first", "max_length": PAIR_LENGTH, "return_tensors": "pt"}
-        encoded = encoder.tokenizer(query, passage, **options)
-        with torch.no_grad():
-            states = encoder.passage(**encoded).last_hidden_state[0]
-        expected.append(F.normalize(states.float().mean(dim=0), dim=0).numpy())
+    vectors = []
+    for row, passage in enumerate(pl.read_parquet(tables / "passages.parquet")["text"]):
+        pairs = [((query, passage), PAIR_LENGTH) for query in queries[row * VIEWS : (row + 1) * VIEWS]]
+        for texts, length in [((passage,), 16), *pairs][0 if plain else 1 :]:
+            options = {"truncation": "longest_first", "max_length": length, "return_tensors": "pt"}
+            with torch.no_grad():
+                states = encoder.passage(**encoder.tokenizer(*texts, **options)).last_hidden_state[0]
+            vectors.append(F.normalize(states.float().mean(dim=0), dim=0).numpy())
     encoder.tokenizer._tokenizer.no_truncation()
+    return np.stack(vectors)
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_equals_each_by_itself(
+    encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens, tables: Path, tmp_path: Path, plain: bool
+) -> None:
+    """With `plain`, the passage alone is its first view."""
+    inputs, views = view_inputs(encoder, generated, passage_tokens, VIEWS, plain=plain), VIEWS + plain
+    encode_corpus(encoder, inputs, tmp_path / "out", dtype="float32", batch_tokens=64, origin=ORIGIN, views=views)
     found = open_matrix(tmp_path / "out")
-    assert found.shape == (36, 32)
-    np.testing.assert_allclose(found, np.stack(expected), atol=2e-6)
-    between = np.abs(found[0::3] - found[1::3]).max(axis=1)
+    np.testing.assert_allclose(found, one_by_one(encoder, tables, plain=plain), atol=2e-6)
+    assert read_manifest(tmp_path / "out").views == views and found.shape == (12 * views, 32)
+    between = np.abs(found[0::views] - found[1::views]).max(axis=1)
     assert (between > 1e-3).all()  # views of one passage that cannot be told apart would prove nothing
-    assert read_manifest(tmp_path / "out").views == VIEWS
 
 
 def test_what_has_no_views(
@@ -72,31 +74,6 @@ def test_what_has_no_views(
     told = r"36 generated queries, expected 48: dual_cross.views = 4 for each of 12 passages; generate"
     with pytest.raises(UserError, match=told):
         view_inputs(encoder, generated, passage_tokens, 4)
-
-
-def test_the_passage_alone_is_the_first_view(
-    encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens, tmp_path: Path
-) -> None:
-    inputs = view_inputs(encoder, generated, passage_tokens, VIEWS, plain=True)
-    encode_corpus(encoder, inputs, tmp_path / "out", dtype="float32", batch_tokens=64, origin=ORIGIN, views=4)
-    write(encoder, view_inputs(encoder, generated, passage_tokens, VIEWS), tmp_path / "pairs")
-    found = open_matrix(tmp_path / "out").reshape(12, 4, 32)
-    np.testing.assert_allclose(found[:, 1:], open_matrix(tmp_path / "pairs").reshape(12, 3, 32), atol=2e-6)
-    single = tiny_encoder_alone(encoder, passage_tokens)
-    np.testing.assert_allclose(found[:, 0], single, atol=2e-6)
-    assert np.abs(found[:, 0] - found[:, 1]).max() > 1e-3
-
-
-def tiny_encoder_alone(encoder: DualEncoder, passages: TextTokens) -> np.ndarray:
-    """Each passage by itself, cut to 16 tokens. *Shape:* (12, 32)."""
-    vectors = []
-    for row in range(12):
-        tokens = passages.ids[passages.offsets[row] : passages.offsets[row + 1]][:14].tolist()
-        ids = torch.tensor([[*encoder.template.prefix, *tokens, *encoder.template.single_suffix]])
-        with torch.no_grad():
-            states = encoder.passage(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state[0]
-        vectors.append(F.normalize(states.float().mean(dim=0), dim=0).numpy())
-    return np.stack(vectors)
 
 
 def test_means_of_views(

@@ -23,7 +23,6 @@ from gnn_encoder.train.dev import (
     candidates_of,
     dev_sample,
     pooled_sample,
-    ranked,
     reciprocal_ranks,
     reranked_reciprocal_rank,
     reranking_score,
@@ -86,11 +85,6 @@ def test_the_sample_that_stage_positives_wrote(
     assert sample.queries.tolist() == [1, 6] and sample.pool.tolist() == pool
     found = [sample.pool[mask].tolist() for mask in sample.relevant]
     assert found == [[5, 30], [5]], "of its own positives alone"
-
-
-def test_a_small_corpus_is_ranked_whole() -> None:
-    assert ranked(np.array([[3, 1]]), 4, 4).tolist() == [0, 1, 2, 3]
-    assert ranked(np.array([[3, 1]]), 5, 4).tolist() == [[3, 1]]
 
 
 # --- scores
