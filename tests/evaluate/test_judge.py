@@ -2,11 +2,9 @@
 
 import gzip
 import json
-import tracemalloc
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
@@ -131,15 +129,3 @@ def test_mistakes_in_one_line(files: Path, arguments: list[str], message: str) -
     code, out, err = call(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith(f"error: {message}") and err.count("\n") == 1
-
-
-def test_a_large_run_takes_little_memory(tmp_path: Path) -> None:
-    """Held as columns: no Python object a line."""
-    generator = np.random.default_rng(0)
-    lines = [f"q{i // 1000} Q0 p{i % 1000} 1 {score} t" for i, score in enumerate(generator.random(200_000).tolist())]
-    size = (tmp_path / "large.trec").write_text("\n".join(lines))
-    tracemalloc.start()
-    found = read_scored_run(tmp_path / "large.trec")
-    assert found.height == 200_000 and tracemalloc.get_traced_memory()[1] < 4 * size
-    tracemalloc.stop()
-    assert (found.filter(qid="q7")["score"].diff().drop_nulls() <= 0).all()

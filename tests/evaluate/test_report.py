@@ -51,19 +51,15 @@ class Structure(HTMLParser):
         if tag not in VOID:
             self._open.append(tag)
 
-    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attributes)))
-
     def handle_endtag(self, tag: str) -> None:
         assert self._open.pop() == tag, f"</{tag}> closes another element"
 
     def handle_data(self, data: str) -> None:
-        if not self._open or self._open[-1] not in ("script", "style"):
-            self.words.append(data)
+        self.words += [] if self._open and self._open[-1] == "style" else data.split()
 
     @property
     def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
+        return " ".join(self.words)
 
     def values(self, *names: str) -> list[str]:
         return [value for _, attributes in self.elements for name in names if (value := attributes.get(name))]

@@ -190,21 +190,20 @@ def test_the_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_corpus:
     found_by_split = query_properties(load_params())
 
     queries = {split: pl.read_parquet(project.queries(split)) for split in judged}
-    training = np.concatenate([encoder.embed_queries([text]) for text in queries["train"]["text"]])
-    passages = pl.read_parquet(project.PASSAGES)
-    texts = {pid: f"{title} [SEP] {text}" if title else text for pid, title, text in passages.iter_rows()}
-    taught = set(judged["train"]["pid"])
+    training = encoder.embed_queries(queries["train"]["text"].to_list())
+    texts = {
+        pid: f"{title} [SEP] {text}" if title else text for pid, title, text in pl.read_parquet(project.PASSAGES).rows()
+    }
     for split in ("dev", "test"):
         found, about = found_by_split[split]
         assert sorted(found["qid"]) == sorted(set(judged[split]["qid"])) and len(found) == 15
         for qid, third, labelled, cut in found.iter_rows():
             (text,) = queries[split].filter(qid=qid)["text"]
+            place, ends = THIRDS.index(third), (-1.0, *about.thirds, 1.01)
             nearest = float((training @ encoder.embed_queries([text])[0]).max())
-            place = ["lower third", "middle third", "upper third"].index(third)
-            ends = (-1.0, *about.thirds, 1.01)
             assert ends[place] - 6e-4 < nearest < ends[place + 1] + 6e-4
             relevant = judged[split].filter(qid=qid)["pid"]
-            assert labelled == ("yes" if taught.intersection(relevant) else "no")
+            assert labelled == ("yes" if set(judged["train"]["pid"]).intersection(relevant) else "no")
             lengths = [len(encoder.tokenizer(texts[pid])["input_ids"]) for pid in relevant]
             assert cut == ("yes" if max(lengths) > params.encoder.passage_length else "no")
         assert [found[name].n_unique() for name in ("similarity", "labelled", "cut")] == [3, 2, 2]
