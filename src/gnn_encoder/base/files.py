@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-import gnn_encoder
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError, not_built
 
@@ -157,7 +156,7 @@ def code_fingerprint(paths: Iterable[Path], root: Path | None = None) -> str:
 
     `paths` are relative to `root`, by default the folder that this package's `src/` lies in.
     """
-    root, digest = root or Path(gnn_encoder.__file__).parents[2], _digest()
+    root, digest = root or Path(__file__).parents[3], _digest()
     for path in paths:
         for file in [root / path] if path.suffix else sorted((root / path).rglob("*.py")):
             digest.update(file.relative_to(root).as_posix().encode())
