@@ -2,7 +2,7 @@
 
 from gnn_encoder.gnn.train import Setup, train_control
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.project import MAIN, title_of
+from gnn_encoder.pipeline.project import MAIN
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.corpus import open_queries
 from gnn_encoder.train.loop import write_history
@@ -12,7 +12,7 @@ def main(stage: Stage) -> None:
     """Train the control and save its best weights."""
     setup = Setup(project.base(MAIN), stage.params)
     queries = open_queries(project.queries("train"), setup.encoder)
-    history = train_control(setup, queries, stage.work, title=title_of("no_gnn"))
+    history = train_control(setup, queries, stage.work)
     setup.encoder.save(stage.scratch)
     write_history(stage.scratch / "history.csv", history)
 

@@ -23,10 +23,11 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import replacing, write_json
 from gnn_encoder.base.matrix import Matrix, Rows, array_blocks, of_length_1
 from gnn_encoder.gnn.graph import Graph, Labels, labelled_first, link, reach
+from gnn_encoder.gnn.masking import supervise
 from gnn_encoder.gnn.neighbourhood import CorpusGNN, Neighbourhood, Subgraph
 from gnn_encoder.gnn.network import CONFIG, WEIGHTS, QueryPassageGNN
 from gnn_encoder.gnn.tasks import CachedEmbeddings
-from gnn_encoder.gnn.train import CACHED_PASSAGES, CACHED_QUERIES, draw_dev, new_gnn, supervise, train_on_embeddings
+from gnn_encoder.gnn.train import CACHED_PASSAGES, CACHED_QUERIES, draw_dev, new_gnn, train_on_embeddings
 from gnn_encoder.pipeline.params import MGT, Alone, Beta, Count, Epochs, Gate, Number, Rate, Several
 from gnn_encoder.pipeline.section import Section, described
 from gnn_encoder.search.exact import array_top_k

@@ -70,15 +70,6 @@ def test_edges_of_passages() -> None:
     assert target.tolist() == [0, 0, 0, 2, 3, 3, 3]
 
 
-def test_the_cap_counts_edges_that_stay() -> None:
-    keep_query = np.array([True, False, True])
-    keep_edge = np.array([True, False, True, True, True, True])
-    graph, passages = small(), np.array([2])
-    assert graph.passage_edges(passages, max_neighbours=2)[0].tolist() == [2, 1]
-    assert graph.passage_edges(passages, keep_query, max_neighbours=1)[0].tolist() == [1]
-    assert graph.passage_edges(passages, keep_query, keep_edge, max_neighbours=1)[0].tolist() == [5]
-
-
 @pytest.mark.parametrize("cap", [None, 1, 3])
 def test_edges_equal_a_loop(cap: int | None) -> None:
     graph, generator = random_graph(), np.random.default_rng(1)
@@ -136,20 +127,13 @@ def test_a_wrong_table_is_told(columns: Columns, message: str) -> None:
         Graph.from_edges(columns, n_queries=3, n_passages=5)
 
 
-def queries_table(path: Path, prefix: str, count: int) -> Path:
-    names = [f"{prefix}{i}" for i in range(count)]
-    batches = [pa.record_batch([[name], [f"text of {name}"], [[]]], QUERIES) for name in names]
-    write_table(path, QUERIES, batches)  # a row group each: rows are taken across batches
-    return path
-
-
 @pytest.mark.parametrize(("rows", "own"), [([], []), ([0, 3], ["u0", "u3"])])
 def test_nodes_are_written_in_order(tmp_path: Path, rows: list[int], own: list[str]) -> None:
-    training, unlabelled = (
-        queries_table(tmp_path / "train.parquet", "t", 2),
-        queries_table(tmp_path / "unlabelled.parquet", "u", 4),
-    )
-    write_nodes(tmp_path, training=training, unlabelled=unlabelled, rows=np.array(rows, dtype=np.int64))
+    for prefix, count in (("t", 2), ("u", 4)):  # a row group each: rows are taken across batches
+        batches = [pa.record_batch([[f"{prefix}{i}"], ["text"], [[]]], QUERIES) for i in range(count)]
+        write_table(tmp_path / prefix, QUERIES, batches)
+    nodes = np.array(rows, dtype=np.int64)
+    write_nodes(tmp_path, training=tmp_path / "t", unlabelled=tmp_path / "u", rows=nodes)
     assert pl.read_parquet(tmp_path / NODES)["qid"].to_list() == ["t0", "t1", *own]
 
 
@@ -160,36 +144,18 @@ def test_draw() -> None:
     assert drawn.tolist() == draw(100, 10, 5).tolist() != draw(100, 10, 6).tolist()
 
 
-def test_labelled_first_by_hand() -> None:
-    matrix = np.arange(6, dtype=np.float32)[:, None]  # passage p has the embedding (p,), so that it scores p
-    queries = np.ones((3, 1), dtype=np.float32)
-    passages = np.array([[5, 4, 3]] * 3)
-    scores = passages.astype(np.float32)
-    # Query 0 has a labelled passage among its top ones and one that was not found, query 1 none, query 2 more than k.
-    pairs = pl.DataFrame([(0, 4), (0, 1), (2, 0), (2, 1), (2, 2), (2, 3)], schema=PAIRS, orient="row")
-    found, of = labelled_first(passages, scores, pairs, queries, matrix)
-    assert found.tolist() == [[4, 1, 5], [5, 4, 3], [3, 2, 1]]
-    assert of.tolist() == found.tolist()
-
-
 def test_labelled_first_equals_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gnn_encoder.gnn.graph.PAIRS_AT_A_TIME", 7)
     draw = np.random.default_rng(3)
     queries, matrix = draw.normal(size=(20, 4)).astype(np.float32), draw.normal(size=(30, 4)).astype(np.float16)
     every = queries @ matrix.astype(np.float32).T
     passages = np.argsort(-every, axis=1)[:, :5]
-    pairs = pl.DataFrame({"query": draw.integers(20, size=40), "passage": draw.integers(30, size=40)}).unique()
+    pairs = pl.DataFrame({"query": draw.integers(20, size=70), "passage": draw.integers(30, size=70)}).unique()
     found, of = labelled_first(passages, np.take_along_axis(every, passages, 1), pairs, queries, matrix)
     for query in range(20):
         own = sorted(pairs.filter(query=query)["passage"].to_list(), key=lambda p: -every[query, p])
         assert found[query].tolist() == (own + [p for p in passages[query].tolist() if p not in own])[:5]
     np.testing.assert_allclose(of, np.take_along_axis(every, found, 1), rtol=1e-5)
-
-
-def test_without_labels_nothing_changes() -> None:
-    passages, scores = np.array([[2, 0], [1, 2]]), np.array([[3, 1], [2, 2]], dtype=np.float32)
-    found, of = labelled_first(passages, scores, pl.DataFrame(schema=PAIRS), np.ones((2, 1)), np.ones((3, 1)))
-    assert (found.tolist(), of.tolist()) == (passages.tolist(), scores.tolist())
 
 
 @pytest.mark.parametrize("labels_first", [True, False])

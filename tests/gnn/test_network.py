@@ -124,7 +124,7 @@ def test_checkpoint_round_trip(name: str, tmp_path: Path) -> None:
     gnn, x = network(CONFIGS[name]), inputs()
     gnn.save(tmp_path / "gnn")
     assert sorted(path.name for path in (tmp_path / "gnn").iterdir()) == ["gnn.json", "gnn.safetensors"]
-    loaded = QueryPassageGNN.load(tmp_path / "gnn", dimension=D)
+    loaded = QueryPassageGNN.load(tmp_path / "gnn")
     assert loaded.config == gnn.config
     assert torch.equal(ours(loaded, x).embeddings, ours(gnn, x).embeddings)
     gnn.save(tmp_path / "gnn")  # over what is there
@@ -137,16 +137,15 @@ def edit(path: Path, **changes: object) -> None:
 def test_checkpoint_errors_are_told(tmp_path: Path) -> None:
     gnn = network(PAPER)
 
-    def message(dimension: int | None = None) -> str:
+    def message() -> str:
         with pytest.raises(UserError) as error:
-            QueryPassageGNN.load(tmp_path, dimension=dimension)
+            QueryPassageGNN.load(tmp_path)
         gnn.save(tmp_path)
         assert "\n" not in str(error.value)
         return str(error.value)
 
     weights, config = tmp_path / "gnn.safetensors", tmp_path / "gnn.json"
     assert "gnn.json: no such file" in message()
-    assert "dimension is 4, but the encoder's embeddings have 8" in message(8)
     weights.unlink()
     assert "gnn.safetensors: no such file" in message()
     weights.write_bytes(weights.read_bytes()[:100])

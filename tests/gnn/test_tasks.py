@@ -14,9 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from gnn_encoder.base.judgements import Identical
 from gnn_encoder.gnn.edge_features import EdgeFeatures
 from gnn_encoder.gnn.graph import Graph, Labels
-from gnn_encoder.gnn.masking import MaskedSchedule
+from gnn_encoder.gnn.masking import CorpusSample, MaskedSchedule, Supervision
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.gnn.tasks import (
@@ -26,8 +27,7 @@ from gnn_encoder.gnn.tasks import (
     GNNTask,
     LearntEmbeddings,
     NoGNNTask,
-    Scale,
-    Supervision,
+    corpus_loss,
     subgraph_of,
 )
 from gnn_encoder.gnn.train import graphs_of
@@ -35,7 +35,7 @@ from gnn_encoder.pipeline.params import MGT
 from gnn_encoder.text.tokens import open_tokens
 from gnn_encoder.train.dev import DevSample, reciprocal_ranks
 from gnn_encoder.train.dual_encoder import Texts
-from gnn_encoder.train.examples import Examples, TrainingBatch
+from gnn_encoder.train.examples import Examples, TrainingBatch, to_examples
 from gnn_encoder.train.loop import Task
 
 from ..texts import text, write_queries
@@ -198,14 +198,18 @@ class Case:
         sides = (learnt if side == "learnt" else cached for side in (self.queries, self.nodes))
         if whole is not None:
             weigh(world)
-            patch.setattr("gnn_encoder.gnn.tasks.WHOLE", whole)
-            patch.setattr("gnn_encoder.gnn.tasks.SAMPLE", M)
+            patch.setattr("gnn_encoder.gnn.masking.WHOLE", whole)
+            patch.setattr("gnn_encoder.gnn.masking.SAMPLE", M)
             if self.queries == "learnt":
                 encoder.fix_passages()
         kind = GNNTask if whole is None else CorpusTask
         self.task = kind(world.gnn, graphs, world.supervision, *sides, scale=encoder.scale)
         learns = [encoder.query if whole else encoder] if self.queries == "learnt" else []
-        self.modules = [*learns, world.gnn, *([self.task.scale] if isinstance(self.task, CorpusTask) else [])]
+        self.modules = [
+            *learns,
+            world.gnn,
+            *([self.task.modules["scale"]] if isinstance(self.task, CorpusTask) else []),
+        ]
 
     def plain(self, labels: bool, number: int) -> Tensor:
         """The loss of a step."""
@@ -214,7 +218,7 @@ class Case:
         of_nodes = (h_q, h_p) if self.nodes == "learnt" else (self.h_q, torch.from_numpy(world.cached))
         informed = world.informed(*of_nodes, world.masked(number), labels=labels)
         if isinstance(self.task, CorpusTask):
-            return loss_over_the_corpus(world, number, h_q, informed, self.task.scale)
+            return loss_over_the_corpus(world, number, h_q, informed, self.task.log_scale.exp())
         return world.loss(world.supervision.batch(number)[0], h_q, informed)
 
     def dev_score(self) -> float:
@@ -231,7 +235,7 @@ def weigh(world: World) -> None:
     world.supervision = replace(world.supervision, examples=world.examples)
 
 
-def loss_over_the_corpus(world: World, number: int, h_q: Tensor, h_p: Tensor, scale: Scale) -> Tensor:
+def loss_over_the_corpus(world: World, number: int, h_q: Tensor, h_p: Tensor, scale: Tensor) -> Tensor:
     """All positives of a query count, in proportion to their weights, and each of the other passages is a negative.
 
     A passage of the step's pool counts as often as it stands for one of the corpus.
@@ -243,7 +247,7 @@ def loss_over_the_corpus(world: World, number: int, h_q: Tensor, h_p: Tensor, sc
     items = world.supervision.schedule[number].items.tolist()
     for item in items:
         own = slice(lists.offsets[item], lists.offsets[item + 1])
-        scores = scale.log.exp() * h_p @ h_q[world.examples.queries[item]]
+        scores = scale * h_p @ h_q[world.examples.queries[item]]
         likelihood = torch.log(torch.exp(scores) / (often * torch.exp(scores)).sum())
         share = torch.from_numpy(weights[own] / weights[own].sum()).float()
         loss = loss - (likelihood[lists.values[own]] * share).sum() / len(items)
@@ -311,11 +315,11 @@ def test_the_pool_of_a_step(world: World, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("world", ["default"], indirect=True)
 def test_the_scores_factor_starts_where_the_loss_is_least(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     task = Case(world, "alone_over_the_corpus", monkeypatch).task
-    assert isinstance(task, CorpusTask) and task.scale.log.item() == pytest.approx(math.log(world.encoder.scale))
+    assert isinstance(task, CorpusTask) and task.log_scale.item() == pytest.approx(math.log(world.encoder.scale))
     task.calibrate()
-    chosen, losses = task.scale().item(), dict[float, float]()
+    chosen, losses = task.log_scale.exp().item(), dict[float, float]()
     for factor in FACTORS:
-        torch.nn.init.constant_(task.scale.log, math.log(factor * world.encoder.scale))
+        torch.nn.init.constant_(task.log_scale, math.log(factor * world.encoder.scale))
         losses[factor * world.encoder.scale] = task.step(0)
     assert chosen == pytest.approx(min(losses, key=losses.__getitem__))
 
@@ -353,3 +357,47 @@ def test_a_planted_leak_is_an_error(world: World, name: str, monkeypatch: pytest
     with pytest.raises(RuntimeError, match="masked queries can be reached"):
         for number in STEPS:
             Case(world, name, monkeypatch).task.step(number)
+
+
+CERTAIN = np.array([7, 3, 7, 90])
+
+
+def test_a_sample_stands_for_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the certain passages and each passage once; an estimated sum is right on average."""
+    monkeypatch.setattr("gnn_encoder.gnn.masking.WHOLE", 100)
+    monkeypatch.setattr("gnn_encoder.gnn.masking.SAMPLE", 40)
+    whole = CorpusSample.draw(100, CERTAIN, np.random.default_rng(0))
+    assert whole.passages.tolist() == list(range(100)) and not whole.stands_for.any()
+    monkeypatch.setattr("gnn_encoder.gnn.masking.WHOLE", 60)
+    values, estimates = np.random.default_rng(1).random(100), []
+    for seed in range(2_000):
+        pool = CorpusSample.draw(100, CERTAIN, np.random.default_rng(seed))
+        estimates.append((values[pool.passages] * np.exp(pool.stands_for)).sum())
+    certain = np.isin(pool.passages, CERTAIN)
+    assert certain.sum() == 3 and (pool.stands_for[certain] == 0).all() and (np.diff(pool.passages) > 0).all()
+    assert np.exp(pool.stands_for).sum() == pytest.approx(100)
+    assert abs(np.mean(estimates) - values.sum()) < 4 * np.std(estimates) / np.sqrt(len(estimates))
+
+
+def test_copies_of_positives_and_the_query_itself_are_not_in_the_sum() -> None:
+    """Query 0 asks for passage 1, of which 3 is a copy; query 1 for 0, and it is passage 2 itself.
+
+    In the sum of query 0, passage 2 stands for three.
+    """
+    own = pl.DataFrame({"query": [1], "passage": [2]})
+    same = Identical(copies=np.array([3]), firsts=np.array([1]), own=own)
+    table = pl.DataFrame({"query": [0, 1], "positives": [[1], [0]], "negatives": [[0], [1]]})
+    queries, passages = torch.eye(2, requires_grad=True), torch.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [4.0, 5.0]])
+    both, examples = np.array([0, 1]), to_examples(table, 4, identical=same)
+    pool = CorpusSample(np.arange(4), np.log(np.array([1, 1, 3, 1], dtype=np.float32)))
+    loss = corpus_loss(queries, passages, pool, both, examples, 1.0, of=2)
+    # The scores of query 0 are 0, 1, 2, 4, of which the last is left out; of query 1: 1, 0, 3, 5 without the third.
+    expected = (np.log(np.exp([0, 1, 2, 2, 2]).sum()) - 1 + np.log(np.exp([1, 0, 5]).sum()) - 1) / 2
+    assert loss.item() == pytest.approx(expected)
+    loss.backward()
+    assert queries.grad is not None
+    share = torch.tensor([0.0, 1.0, 2.0, 2.0, 2.0]).softmax(dim=0)
+    torch.testing.assert_close(queries.grad[0], (share @ passages[[0, 1, 2, 2, 2]] - passages[1]) / 2)
+    part = CorpusSample(np.arange(3), np.zeros(3, dtype=np.float32))  # which lacks the copy
+    expected = (np.log(np.exp([0, 1, 2]).sum()) - 1 + np.log(np.exp([1, 0]).sum()) - 1) / 2
+    assert corpus_loss(queries, passages[:3], part, both, examples, 1.0, of=2).item() == pytest.approx(expected)

@@ -6,6 +6,7 @@ The stage embed_edges writes them as Parquet parts, which are unpacked once into
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -33,16 +34,6 @@ class EdgeFeatures:
     query_loops: Features  # (n, d_e)
     passage_loops: Features  # (passages that some query retrieved, d_e)
     loop_row: NDArray[np.int32]  # (m,), each passage's row of passage_loops; -1 where no query retrieved the passage
-
-    @property
-    def dimension(self) -> int:
-        """d_e."""
-        return int(self.edges.shape[1])
-
-    def of_edges(self, rows: Rows) -> Features:
-        """Features of edges, by their rows in the graph. *Shape:* (...) -> (..., d_e)."""
-        found: Features = self.edges[rows]
-        return found
 
     def of_passage_loops(self, passages: Rows) -> Features:
         """Self-loop features of some passages. *Shape:* (b,) -> (b, d_e).
@@ -110,38 +101,26 @@ def open_features(system: str, graph: Graph) -> EdgeFeatures:
     return EdgeFeatures(edges, queries, passages, loop_row)
 
 
-def _parts(folder: Path) -> list[Path]:
-    parts = sorted(folder.glob("part-*.parquet"))
-    if not parts:
-        raise UserError(
-            f"{folder}: holds no features: embed_edges makes them where mgt.edge_features is cross_encoder; set it, "
-            "and run embed_edges again"
-        )
-    return parts
-
-
 def _unpack(folder: Path, target: Path) -> None:
-    for name in KINDS:
-        _unpack_kind(folder / name, target / f"{name}.npy")
-    np.save(target / "nodes.npy", _nodes(folder / "passage_loops"))
+    for kind in KINDS:
+        parts = sorted((folder / kind).glob("part-*.parquet"))
+        if not parts:
+            cure = "embed_edges makes them where mgt.edge_features is cross_encoder; set it, and run embed_edges again"
+            raise UserError(f"{folder / kind}: holds no features: {cure}")
+        dimension = open_parquet(parts[0]).schema_arrow.field("feature").type.list_size
+        with (target / f"{kind}.npy").open("wb") as file:
+            write_header(file, np.dtype(np.float16), (sum(count_rows(part) for part in parts), dimension))
+            for part in parts:
+                _write_features(file, part)
+    # Of passages only those have a loop that some query retrieved: the last kind's nodes.
+    nodes = [pq.read_table(part, columns=["node"]).column("node").to_numpy() for part in parts]
+    np.save(target / "nodes.npy", np.concatenate(nodes))
 
 
-def _unpack_kind(folder: Path, target: Path) -> None:
-    parts = _parts(folder)
-    rows = sum(count_rows(part) for part in parts)
-    dimension = open_parquet(parts[0]).schema_arrow.field("feature").type.list_size
-    with target.open("wb") as file:
-        write_header(file, np.dtype(np.float16), (rows, dimension))
-        for part in parts:
-            for batch in open_parquet(part).iter_batches(columns=["feature"]):
-                block = batch.column("feature").flatten().to_numpy()
-                if not np.isfinite(block).all():
-                    raise UserError(
-                        f"{part}: an edge feature is NaN or infinite; run train_cross_encoder and embed_edges again"
-                    )
-                file.write(np.ascontiguousarray(block, dtype=np.float16).data)
-
-
-def _nodes(folder: Path) -> NDArray[np.int32]:
-    columns = [pq.read_table(part, columns=["node"]).column("node").to_numpy() for part in _parts(folder)]
-    return np.concatenate(columns)
+def _write_features(file: BinaryIO, part: Path) -> None:
+    for batch in open_parquet(part).iter_batches(columns=["feature"]):
+        block = batch.column("feature").flatten().to_numpy()
+        if not np.isfinite(block).all():
+            cure = "run train_cross_encoder and embed_edges again"
+            raise UserError(f"{part}: an edge feature is NaN or infinite; {cure}")
+        file.write(np.ascontiguousarray(block, dtype=np.float16).data)

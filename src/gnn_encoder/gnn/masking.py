@@ -1,4 +1,4 @@
-"""Masked Graph Training: which queries train, and which are in the graph (section 3.4, Algorithm 1, lines 3-6)."""
+"""Masked Graph Training: which queries train, on what, and which are in the graph (section 3.4, Alg. 1, lines 3-6)."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -7,8 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.matrix import Rows
-from gnn_encoder.train.examples import steps_of
+from gnn_encoder.base.matrix import Rows, spans
+from gnn_encoder.gnn.graph import Graph
+from gnn_encoder.pipeline.params import MGT, Passes
+from gnn_encoder.train.dev import DevSample
+from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch, local_share, steps_of
+
+WHOLE = 50_000  # a corpus of at most so many passages is in a softmax over the corpus whole
+SAMPLE = 16_384  # random passages of a larger one
 
 
 @dataclass(frozen=True)
@@ -103,3 +109,100 @@ def check_no_leak(masked: Rows, reachable_queries: Rows) -> None:
     leaked = np.intersect1d(masked, reachable_queries)
     if len(leaked):
         raise RuntimeError(f"{len(leaked)} masked queries can be reached in the graph, such as row {leaked[0]}")
+
+
+@dataclass(frozen=True)
+class CorpusSample:
+    """The passages that a step scores. *Shape:* (c,) both; passages ascend.
+
+    `stands_for` has the logarithm of how many passages of the corpus each stands for: 0 where it is itself alone.
+    """
+
+    passages: Rows
+    stands_for: NDArray[np.float32]
+
+    @classmethod
+    def draw(cls, n_passages: int, certain: Rows, generator: np.random.Generator) -> "CorpusSample":
+        """All passages of a small corpus; of a large one those that are `certain` and a random sample of the rest."""
+        if n_passages <= WHOLE:
+            return cls(np.arange(n_passages), np.zeros(n_passages, dtype=np.float32))
+        certain = np.unique(certain)
+        drawn = np.setdiff1d(generator.integers(n_passages, size=SAMPLE), certain)
+        others = n_passages - len(certain)
+        passages = np.concatenate([certain, drawn])
+        stands_for = np.zeros(len(passages), dtype=np.float32)
+        stands_for[len(certain) :] = np.log(others / max(1, len(drawn)))
+        order = np.argsort(passages)
+        return cls(passages[order], stands_for[order])
+
+
+def positives_of(examples: Examples, items: Rows) -> tuple[Rows, Rows, NDArray[np.float32]]:
+    """All positives of some items: the place of their item, their rows, and their weights, which add up to 1 a query.
+
+    *Shape:* (b,) -> (p,) three times.
+    """
+    first = examples.positives.offsets[items]
+    at, query = spans(first, examples.positives.offsets[items + 1] - first)
+    weight = np.ones(len(at)) if examples.weights is None else examples.weights[at]
+    weight = weight / np.bincount(query, weights=weight, minlength=len(items))[query]
+    return query, examples.positives.values[at], weight.astype(np.float32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Supervision:
+    """What both phases and the control train on: the same queries, the same drawn passages, the same dev sample."""
+
+    examples: Examples
+    schedule: MaskedSchedule
+    negatives: int
+    seed: int
+    dev: DevSample
+
+    def __len__(self) -> int:
+        return len(self.schedule)
+
+    def batch(self, number: int) -> tuple[TrainingBatch, Rows]:
+        """The batch of step `number`, of all ranks, and the queries of its fold Q_t, which are masked."""
+        items, masked = self.items(number)
+        return draw_batch(self.examples, items, self.negatives, self._generator(number)), masked
+
+    def items(self, number: int) -> tuple[Rows, Rows]:
+        """The items of step `number`, and the masked queries."""
+        step = self.schedule[number]
+        return step.items, self.examples.queries[step.fold]
+
+    def scored(self, number: int, graph: Graph) -> CorpusSample:
+        """The passages that step `number` scores."""
+        items = self.schedule[number].items
+        _, positives, _ = positives_of(self.examples, items)
+        retrieved = graph.passages[self.examples.queries[items]]
+        certain = np.concatenate([positives, retrieved.reshape(-1)])
+        return CorpusSample.draw(graph.m, certain, self._generator(number))
+
+    def _generator(self, number: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, self.schedule.before + number])
+
+
+def supervise(
+    examples: Examples,
+    dev: DevSample,
+    mgt: MGT,
+    phase: Passes,
+    seed: int,
+    *,
+    after: float = 0,
+    masked: bool | None = None,
+) -> Supervision:
+    """The steps of a phase, with what they train on. Arguments: `MaskedSchedule`."""
+    schedule = MaskedSchedule(
+        len(examples),
+        epochs=phase.epochs,
+        batch_size=phase.batch_size,
+        beta=mgt.beta,
+        seed=seed,
+        after=after,
+        masked=mgt.masking == "mgt" if masked is None else masked,
+    )
+    if len(schedule):
+        local_share(schedule[0].items)  # too many processes are told before the training
+    return Supervision(examples=examples, schedule=schedule, negatives=mgt.negatives, seed=seed, dev=dev)

@@ -122,7 +122,7 @@ class Neighbourhood:
         return gnn.interactive_queries(
             h_q,
             self.passage_embeddings(self.graph.passages[queries]),
-            edge_features=None if features is None else self._tensor(features.of_edges(rows)),
+            edge_features=None if features is None else self._tensor(features.edges[rows]),
             loop_features=None if features is None else self._tensor(features.query_loops[queries]),
             keep=None if self._keep_edge is None else self._rows(self._keep_edge[rows]),
         )
@@ -133,7 +133,7 @@ class Neighbourhood:
         """h'_p (Eq. 8-10) from the subgraph's queries. *Shape:* (b, d), (u, d), (u, d) -> (b, d)."""
         features, labelled = subgraph.features, None
         if features is None and self.features is not None:
-            features = self.features.of_edges(subgraph.edges), self.features.of_passage_loops(subgraph.passages)
+            features = self.features.edges[subgraph.edges], self.features.of_passage_loops(subgraph.passages)
         if gnn.config.labelled:  # edges that the graph was built without are not
             labelled = self._tensor(self.labelled[subgraph.edges] & (subgraph.edges >= 0))
         return gnn.interactive_passages(

@@ -72,11 +72,6 @@ class GNNConfig(Section):
             raise ValueError("edge_dimension is None: must be a whole number above 0; correct it")
         return self
 
-    @property
-    def feature_dimension(self) -> int | None:
-        """Columns of the edge features that the network reads; None if it reads none."""
-        return {"cross_encoder": self.edge_dimension, "product": self.dimension, "none": None}[self.edge_features]
-
 
 class Informed(NamedTuple):
     """Query-interactive embeddings of n passages, and how they came about."""
@@ -115,7 +110,8 @@ class QueryPassageGNN(nn.Module):
         super().__init__()
         self.config = config
         d = config.dimension
-        layer = partial(GraphAttention, dimension=d, heads=config.heads, edge_dimension=config.feature_dimension)
+        columns = {"cross_encoder": config.edge_dimension, "product": d, "none": None}[config.edge_features]
+        layer = partial(GraphAttention, dimension=d, heads=config.heads, edge_dimension=columns)
         if config.layers == 2:
             self.query_attention = layer()
             self.combine = nn.Linear(2 * d, d)
@@ -252,19 +248,9 @@ class QueryPassageGNN(nn.Module):
         write_json(folder / CONFIG, self.config.model_dump())
 
     @classmethod
-    def load(cls, folder: Path, *, dimension: int | None = None) -> Self:
-        """Read what `save` wrote, on CPU.
-
-        Args:
-            folder: where `save` wrote.
-            dimension: d of the encoder that the network will be used with; None: any.
-        """
+    def load(cls, folder: Path) -> Self:
+        """Read what `save` wrote, on CPU."""
         config = _read(folder, CONFIG, lambda path: GNNConfig(**json.loads(path.read_text(encoding="utf-8"))))
-        if dimension not in (None, config.dimension):
-            raise UserError(
-                f"{folder / CONFIG}: dimension is {config.dimension}, but the encoder's embeddings have {dimension} "
-                "columns; run train_mgt again with this encoder"
-            )
         network = cls(config)
         weights = _read(folder, WEIGHTS, load_file)
         network.to(next(iter(weights.values())).dtype)

@@ -10,9 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gnn_encoder.base.matrix import Rows, spans
-from gnn_encoder.gnn.graph import Graph
-from gnn_encoder.gnn.masking import MaskedSchedule, check_no_leak, propagation_mask
+from gnn_encoder.base.matrix import Rows
+from gnn_encoder.gnn.masking import CorpusSample, Supervision, check_no_leak, positives_of, propagation_mask
 from gnn_encoder.gnn.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.gnn.network import QueryPassageGNN
 from gnn_encoder.text.batches import WINDOW
@@ -29,48 +28,9 @@ from gnn_encoder.train.dual_encoder import (
     represent_passages,
     represent_queries,
 )
-from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch, local_part, local_share
+from gnn_encoder.train.examples import Examples, local_part, local_share
 
 FACTORS = tuple(2.0**step for step in range(-5, 6))  # of the encoder's 1 / temperature
-WHOLE = 50_000  # a corpus of at most so many passages is in the softmax whole
-SAMPLE = 16_384  # random passages of a larger one
-
-
-@dataclass(frozen=True)
-class CorpusSample:
-    """The passages that a step scores. *Shape:* (c,) both; passages ascend.
-
-    `stands_for` has the logarithm of how many passages of the corpus each stands for: 0 where it is itself alone.
-    """
-
-    passages: Rows
-    stands_for: NDArray[np.float32]
-
-    @classmethod
-    def draw(
-        cls, n_passages: int, certain: Rows, whole: int, size: int, generator: np.random.Generator
-    ) -> "CorpusSample":
-        """A corpus of at most `whole` passages, or of a larger one `certain` and about `size` random ones."""
-        if n_passages <= whole:
-            return cls(np.arange(n_passages), np.zeros(n_passages, dtype=np.float32))
-        certain = np.unique(certain)
-        drawn = np.setdiff1d(generator.integers(n_passages, size=size), certain)
-        others = n_passages - len(certain)
-        passages = np.concatenate([certain, drawn])
-        stands_for = np.zeros(len(passages), dtype=np.float32)
-        stands_for[len(certain) :] = np.log(others / max(1, len(drawn)))
-        order = np.argsort(passages)
-        return cls(passages[order], stands_for[order])
-
-    def spared(self, items: Rows, examples: Examples) -> tuple[Rows, Rows]:
-        """Pairs of an item and a passage that is no negative of it, as a copy of a relevant one: places, columns.
-
-        *Shape:* (b,) -> (s,) twice.
-        """
-        passages, item = examples.spared_unlabelled(examples.queries[items])
-        column = np.searchsorted(self.passages, passages).clip(max=len(self.passages) - 1)
-        inside = self.passages[column] == passages
-        return item[inside], column[inside]
 
 
 def corpus_loss(
@@ -98,61 +58,19 @@ def corpus_loss(
         passages: of the sample, which holds all positives of the items. *Shape:* (c, d).
         items: which examples these are. *Shape:* (b,).
     """
-    logits = scale * queries @ passages.T + torch.from_numpy(sample.stands_for).to(passages.device)
-    spared = tuple(torch.from_numpy(at).to(passages.device) for at in sample.spared(items, examples))
-    logits = logits.index_put(spared, logits.new_tensor(-torch.inf)) if len(spared[0]) else logits
+
+    def on_device(*arrays: NDArray[Any]) -> tuple[Tensor, ...]:
+        return tuple(torch.from_numpy(array).to(passages.device) for array in arrays)
+
+    logits = scale * queries @ passages.T + on_device(sample.stands_for)[0]
+    copies, item = examples.spared_unlabelled(examples.queries[items])  # are no negatives, but copies of relevant ones
+    column = np.searchsorted(sample.passages, copies).clip(max=len(sample.passages) - 1)
+    inside = sample.passages[column] == copies
+    if inside.any():
+        logits = logits.index_put(on_device(item[inside], column[inside]), logits.new_tensor(-torch.inf))
     query, passage, weight = positives_of(examples, items)
-    column = torch.from_numpy(np.searchsorted(sample.passages, passage)).to(passages.device)
-    row, share = torch.from_numpy(query).to(passages.device), torch.from_numpy(weight).to(passages.device)
-    found = (logits.log_softmax(dim=1)[row, column] * share).sum()
-    return -found / of
-
-
-def positives_of(examples: Examples, items: Rows) -> tuple[Rows, Rows, NDArray[np.float32]]:
-    """All positives of some items: the place of their item, their rows, and their weights, which add up to 1 a query.
-
-    *Shape:* (b,) -> (p,) three times.
-    """
-    first = examples.positives.offsets[items]
-    at, query = spans(first, examples.positives.offsets[items + 1] - first)
-    weight = np.ones(len(at)) if examples.weights is None else examples.weights[at]
-    weight = weight / np.bincount(query, weights=weight, minlength=len(items))[query]
-    return query, examples.positives.values[at], weight.astype(np.float32)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Supervision:
-    """What both phases and the control train on: the same queries, the same drawn passages, the same dev sample."""
-
-    examples: Examples
-    schedule: MaskedSchedule
-    negatives: int
-    seed: int
-    dev: DevSample
-
-    def __len__(self) -> int:
-        return len(self.schedule)
-
-    def batch(self, number: int) -> tuple[TrainingBatch, Rows]:
-        """The batch of step `number`, of all ranks, and the queries of its fold Q_t, which are masked."""
-        items, masked = self.items(number)
-        return draw_batch(self.examples, items, self.negatives, self._generator(number)), masked
-
-    def items(self, number: int) -> tuple[Rows, Rows]:
-        """The items of step `number`, and the masked queries."""
-        step = self.schedule[number]
-        return step.items, self.examples.queries[step.fold]
-
-    def scored(self, number: int, graph: Graph) -> CorpusSample:
-        """The passages that step `number` scores."""
-        items = self.schedule[number].items
-        _, positives, _ = positives_of(self.examples, items)
-        retrieved = graph.passages[self.examples.queries[items]]
-        certain = np.concatenate([positives, retrieved.reshape(-1)])
-        return CorpusSample.draw(graph.m, certain, WHOLE, SAMPLE, self._generator(number))
-
-    def _generator(self, number: int) -> np.random.Generator:
-        return np.random.default_rng([self.seed, self.schedule.before + number])
+    row, place, share = on_device(query, np.searchsorted(sample.passages, passage), weight)
+    return -(logits.log_softmax(dim=1)[row, place] * share).sum() / of
 
 
 def subgraph_of(neighbourhood: Neighbourhood, wanted: Rows, masked: Rows) -> tuple[Subgraph, Rows]:
@@ -307,18 +225,6 @@ class GNNTask:
         return near.passages_informed(self._gnn, subgraph, h_p.value, h_q.value), (h_p, h_q)
 
 
-class Scale(nn.Module):
-    """The factor of the scores in the softmax, 1 / temperature, which learns."""
-
-    def __init__(self, scale: float) -> None:
-        super().__init__()
-        self.log = nn.Parameter(torch.tensor(math.log(scale), device=device()))
-
-    def forward(self) -> Tensor:
-        """The factor."""
-        return self.log.exp()
-
-
 class CorpusTask(GNNTask):
     """The same with a softmax over the corpus, or a large sample of it, which cached nodes afford.
 
@@ -328,15 +234,15 @@ class CorpusTask(GNNTask):
 
     def __init__(self, *learning: Any, scale: float) -> None:
         super().__init__(*learning, scale=scale)
-        self.scale = Scale(scale)
-        self.modules["scale"] = self.scale
+        self.log_scale = nn.Parameter(torch.tensor(math.log(scale), device=device()))
+        self.modules["scale"] = nn.ParameterDict({"log": self.log_scale})
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch by Eq. 6-11 and `corpus_loss`."""
         everybody, masked = self._supervision.items(number)
         items = local_share(everybody)
         queries = self._queries.asked(self._supervision.examples.queries[items])
-        loss = corpus_loss(queries.value, *self._scored(number, masked, items), self.scale(), of=len(everybody))
+        loss = corpus_loss(queries.value, *self._scored(number, masked, items), self.log_scale.exp(), of=len(everybody))
         loss.backward()
         queries.backward()
         return loss.item()
@@ -344,11 +250,11 @@ class CorpusTask(GNNTask):
     @torch.no_grad()
     def calibrate(self) -> None:
         """Let the factor start where the loss of the first batch is least."""
-        (items, masked), start = self._supervision.items(0), self.scale().item()
+        (items, masked), start = self._supervision.items(0), self.log_scale.exp().item()
         queries = self._nodes.asked(self._supervision.examples.queries[items]).value
         scored = self._scored(0, masked, items)
         losses = {by: corpus_loss(queries, *scored, start * by, of=len(items)).item() for by in FACTORS}
-        self.scale.log.fill_(math.log(start * min(losses, key=losses.__getitem__)))
+        self.log_scale.fill_(math.log(start * min(losses, key=losses.__getitem__)))
 
     def _scored(self, number: int, masked: Rows, items: Rows) -> tuple[Tensor, CorpusSample, Rows, Examples]:
         """The h'_p and the passages that a step scores, for some items."""

@@ -15,11 +15,11 @@ from gnn_encoder.base.judgements import Identical, relevant_pairs
 from gnn_encoder.base.matrix import Matrix, Rows, check_shape, open_matrix
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.data.answers import answered, judged_by_answers
-from gnn_encoder.gnn.masking import MaskedSchedule
+from gnn_encoder.gnn.masking import Supervision, supervise
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.gnn.start import choose_start, closed_form
-from gnn_encoder.gnn.tasks import CachedEmbeddings, CorpusTask, GNNTask, LearntEmbeddings, NoGNNTask, Supervision
+from gnn_encoder.gnn.tasks import CachedEmbeddings, CorpusTask, GNNTask, LearntEmbeddings, NoGNNTask
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import MGT, Params, Passes
 from gnn_encoder.search.exact import array_top_k
@@ -29,7 +29,7 @@ from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import POOL_DEPTH, WHOLE, DevSample, dev_sample, ranked, retrieved_pairs, sample_queries
 from gnn_encoder.train.dual_encoder import Texts
-from gnn_encoder.train.examples import Examples, local_share, open_examples
+from gnn_encoder.train.examples import Examples, open_examples
 from gnn_encoder.train.loop import History, Task, fit, parameter_group
 
 log = logging.getLogger(__name__)
@@ -141,7 +141,7 @@ def train_gnn_encoder(
         folder: where both phases keep what a killed run resumes from.
     """
     mgt, encoder, params, examples = setup.params.mgt, setup.encoder, setup.params, setup.examples
-    edge_dimension = encoder.dimension if near.features is None else near.features.dimension
+    edge_dimension = encoder.dimension if near.features is None else near.features.edges.shape[1]
     sides = (encoder.dimension, edge_dimension), encoder.settings.similarity
     gnn = new_gnn(mgt, *sides, labelled=params.build_graph.labelled, seed=params.seed)
     graphs, of_corpus = graphs_of(near, examples, mgt), mgt.joint.softmax == "corpus"
@@ -155,7 +155,7 @@ def train_gnn_encoder(
     if len(alone) or (len(joint) and of_corpus):
         asked = setup.embed(queries), setup.embed(setup.dev_queries, one.queries)
         cached = CachedEmbeddings(*map(torch.from_numpy, asked))
-        history = train_on_embeddings(gnn, graphs, alone, cached, scale=encoder.scale, mgt=mgt, folder=folder / "gnn")
+        history = train_on_embeddings(gnn, graphs, alone, cached, scale=encoder.scale, mgt=mgt, folder=folder)
     if len(joint):
         learnt = LearntEmbeddings(encoder, setup.texts(queries), setup.dev_queries)
         task: GNNTask
@@ -165,11 +165,9 @@ def train_gnn_encoder(
         else:
             task = GNNTask(gnn, graphs, joint, learnt, learnt, scale=encoder.scale)
         encoder.freeze_lower(params.encoder.frozen_layers)
-        _log_rounds("encoder and GNN", joint)
         groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate)]
         groups += _groups(task, gnn, mgt.joint.gnn_learning_rate)
-        title, stops = "encoder and GNN", _stops(mgt.joint)
-        history += fit(task, groups, folder / "joint", name="joint", title=title, seed=params.seed, **stops)
+        history += _fit(task, groups, joint, mgt.joint, folder / "joint", "encoder and GNN")
     return gnn, history
 
 
@@ -204,28 +202,22 @@ def train_on_embeddings(
         closed = closed_form(graphs[1], cached.queries, cached.of_dev, supervision.dev, cosine=cosine)
         start = choose_start(gnn, task.reciprocal_ranks, closed)
     groups = _groups(task, gnn, mgt.alone.learning_rate)
-    _log_rounds("GNN alone", supervision)
-    history = fit(task, groups, folder, name="gnn", title="GNN alone", seed=supervision.seed, **_stops(mgt.alone))
+    history = _fit(task, groups, supervision, mgt.alone, folder / "gnn", "GNN alone")
     if start is not None:
         scores = [row["dev_rr10"] for row in history if row["dev_rr10"] is not None]
         start.restore(gnn, max(scores, default=start.value))
     return history
 
 
-def train_control(setup: Setup, queries: TextTokens, folder: Path, *, title: str) -> History:
-    """The control: M_de trained further without a graph.
-
-    Args:
-        queries: texts of the training queries.
-        title: what the log calls it.
-    """
+def train_control(setup: Setup, queries: TextTokens, folder: Path) -> History:
+    """The control: M_de trained further without a graph, on the texts of the training queries."""
     params, section, encoder = setup.params, setup.params.train_no_gnn, setup.encoder
     dev = setup.sample(whole=WHOLE, queries=params.dev.queries)
     supervision = supervise(setup.examples, dev, params.mgt, section, params.seed, masked=False)
     encoder.freeze_lower(params.encoder.frozen_layers)
     task = NoGNNTask(encoder, setup.texts(queries), setup.dev_queries, supervision)
     groups = [parameter_group(encoder, section.learning_rate)]
-    return fit(task, groups, folder / "no_gnn", name="no_gnn", title=title, seed=params.seed, **_stops(section))
+    return _fit(task, groups, supervision, section, folder / "no_gnn", project.title_of("no_gnn"))
 
 
 def new_gnn(
@@ -253,44 +245,18 @@ def new_gnn(
     return QueryPassageGNN(config).to(device())
 
 
-def supervise(
-    examples: Examples,
-    dev: DevSample,
-    mgt: MGT,
-    phase: Passes,
-    seed: int,
-    *,
-    after: float = 0,
-    masked: bool | None = None,
-) -> Supervision:
-    """The steps of a phase, with what they train on. Arguments: `MaskedSchedule`."""
-    schedule = MaskedSchedule(
-        len(examples),
-        epochs=phase.epochs,
-        batch_size=phase.batch_size,
-        beta=mgt.beta,
-        seed=seed,
-        after=after,
-        masked=mgt.masking == "mgt" if masked is None else masked,
-    )
-    if len(schedule):
-        local_share(schedule[0].items)  # too many processes are told before the training
-    return Supervision(examples=examples, schedule=schedule, negatives=mgt.negatives, seed=seed, dev=dev)
-
-
-def _groups(task: Task, gnn: QueryPassageGNN, rate: float) -> list[dict[str, Any]]:
+def _groups(task: GNNTask, gnn: QueryPassageGNN, rate: float) -> list[dict[str, Any]]:
     """The GNN's parameters, and the scores' factor where that learns, which starts where it fits."""
     groups = gnn.groups(rate)
     if isinstance(task, CorpusTask) and len(task):
         task.calibrate()
-        groups.append(parameter_group(task.scale, SCALE_RATE * rate))
+        groups.append(parameter_group(task.modules["scale"], SCALE_RATE * rate))
     return groups
 
 
-def _stops(phase: Passes) -> dict[str, int]:
-    return {"evaluate_every": phase.evaluate_every, "patience": phase.patience}
-
-
-def _log_rounds(name: str, supervision: Supervision) -> None:
-    schedule = supervision.schedule
-    log.info("%s: %d steps, %d rounds a pass over the queries", name, len(schedule), schedule.rounds_per_epoch)
+def _fit(
+    task: Task, groups: list[dict[str, Any]], supervision: Supervision, phase: Passes, folder: Path, title: str
+) -> History:
+    schedule, stops = supervision.schedule, {"evaluate_every": phase.evaluate_every, "patience": phase.patience}
+    log.info("%s: %d steps, %d rounds a pass over the queries", title, len(schedule), schedule.rounds_per_epoch)
+    return fit(task, groups, folder, name=folder.name, title=title, seed=supervision.seed, **stops)
