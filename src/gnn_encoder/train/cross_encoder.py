@@ -16,7 +16,7 @@ from gnn_encoder.base.judgements import Identical, contains, pair_counts, pair_k
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.base.tables import DEV_CANDIDATES, count_rows, read_table
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Encoder, Params, TrainCrossEncoder
+from gnn_encoder.pipeline.params import Params, TrainCrossEncoder
 from gnn_encoder.text.batches import encode_by_length, text_batch
 from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
@@ -30,15 +30,6 @@ from gnn_encoder.train.loop import fit_evenly
 from gnn_encoder.train.losses import contrastive_loss
 
 PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch
-
-
-def new_cross_encoder(settings: TrainCrossEncoder, base: Encoder, section: str, seed: int) -> CrossEncoder:
-    """The model of `settings`, or else of `base`, with a new head. Errors name the `section` that holds `settings`."""
-    same = settings.model in (None, base.model)
-    source = Source(settings.model or base.model, base.revision if same else None, base.trust_remote_code)
-    model = CrossEncoder.from_pretrained(source, base, pooling=settings.pooling, seed=seed)
-    allow_length(cast(PreTrainedModel, model.model), model.tokenizer, f"{section}.max_length", settings.max_length)
-    return model
 
 
 def candidate_examples(
@@ -151,7 +142,10 @@ def train_cross_encoder(
     pairs = relevant_pairs(queries, project.qrels("train"), project.PASSAGES)
     identical = Identical.read(project.IDENTICAL, "train")
     examples = candidate_examples(pairs, candidates, settings, n_passages, identical)
-    model = new_cross_encoder(settings, params.encoder, section, params.seed)
+    base, is_same = params.encoder, settings.model in (None, params.encoder.model)
+    source = Source(settings.model or base.model, base.revision if is_same else None, base.trust_remote_code)
+    model = CrossEncoder.from_pretrained(source, base, pooling=settings.pooling, seed=params.seed)
+    allow_length(cast(PreTrainedModel, model.model), model.tokenizer, f"{section}.max_length", settings.max_length)
     task = CrossEncoderTask(
         model,
         open_queries(queries, model),

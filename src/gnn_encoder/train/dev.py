@@ -18,7 +18,7 @@ from torch import Tensor
 from gnn_encoder.base.distributed import rank, world_size
 from gnn_encoder.base.matrix import Matrix, Rows
 from gnn_encoder.search.exact import BEST, Pool
-from gnn_encoder.text.batches import WINDOW, Batch, Inputs, encode_rows
+from gnn_encoder.text.batches import WINDOW, Inputs, encode_rows
 from gnn_encoder.text.corpus import embed_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.device import device
@@ -113,7 +113,8 @@ def retrieval_score(
     rows = (sample.pool[:, None] * read.count + np.arange(read.count)).reshape(-1)
     with no_grad_eval(encoder):
         asked = embed_queries(encoder, queries, batch_tokens, sample.queries)
-        vectors = encode_together(read.inputs, rows, encoder.encode_passages, batch_tokens, encoder.dimension)
+        how = encoder.encode_passages, batch_tokens, encoder.dimension
+        vectors = shared_rows(rows, WINDOW, encoder.dimension, lambda part: encode_rows(read.inputs, part, *how))
     sides = torch.from_numpy(asked).to(device()), vectors, sample.relevant
     return float(reciprocal_ranks(*sides, own=sample.own, views=read.count, pool=read.pool).mean())
 
@@ -130,7 +131,8 @@ def reranking_score(
     """RR@10 of the sampled queries, each of which ranks its own passages of a DEV_CANDIDATES table by M_ce."""
     pairs = Inputs.of_table(candidates, queries, passages, model.template, max_length)
     with no_grad_eval(model):
-        logits = encode_together(pairs, np.arange(len(pairs)), model.column_of_logits, batch_tokens, 1)
+        how = model.column_of_logits, batch_tokens, 1
+        logits = shared_rows(np.arange(len(pairs)), WINDOW, 1, lambda part: encode_rows(pairs, part, *how))
     return reranked_reciprocal_rank(candidates.with_columns(score=logits[:, 0].cpu().numpy()))
 
 
@@ -170,13 +172,6 @@ def reciprocal_ranks(
         hits = np.take_along_axis(relevant[part], top, axis=1)
         ranks.append(np.where(hits.any(axis=1), 1.0 / (1 + hits.argmax(axis=1)), 0.0))
     return np.concatenate(ranks)
-
-
-def encode_together(
-    inputs: Inputs, rows: Rows, encode: Callable[[Batch], Tensor], batch_tokens: int, columns: int
-) -> Tensor:
-    """As `encode_rows`, of rows that are the same on all ranks, which share their windows. *Shape:* (n, columns)."""
-    return shared_rows(rows, WINDOW, columns, lambda part: encode_rows(inputs, part, encode, batch_tokens, columns))
 
 
 def shared_rows(rows: Rows, window: int, columns: int, encode: Callable[[Rows], Matrix | Tensor]) -> Tensor:
