@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from gnn_encoder.base.files import write_json
-from gnn_encoder.base.matrix import Rows, open_matrix
+from gnn_encoder.base.matrix import Rows, gather_rows, open_matrix
 from gnn_encoder.base.tables import read_column
 from gnn_encoder.evaluate.informed import attention_shares, attention_table, compare_at_rank_one, describe_cases
 from gnn_encoder.evaluate.judge import measure_system, read_values
@@ -23,7 +23,6 @@ from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import MAIN, registry
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.corpus import embed_passages, open_passages
-from gnn_encoder.train.dual_encoder import gather
 
 PASSAGES = 2_000  # whose attention is averaged, spread evenly over those that a query retrieved
 
@@ -76,7 +75,7 @@ def attend(model: Path, params: Params, passages: Rows) -> pl.DataFrame:
     sample = every[np.unique(np.linspace(0, len(every) - 1, min(len(every), PASSAGES)).astype(np.int64))]
     rows = np.union1d(sample, np.intersect1d(passages, every))
     if encoded is not None:
-        vectors = gather(open_matrix(encoded), rows).astype(np.float32)
+        vectors = gather_rows(open_matrix(encoded), rows).astype(np.float32)
     else:
         vectors = embed_passages(encoder, open_passages(encoder), params.encoder.batch_tokens, rows)
     return pl.DataFrame(informer.explain(rows, vectors))
