@@ -66,7 +66,7 @@ class Answer:
     truncated: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Searcher:
     """A system's encoder, its index, that of BM25 beside it if both are searched, and the passages' texts."""
 
@@ -108,26 +108,17 @@ class Searcher:
                 f"{index.folder}: holds {index.passages} passages, {version.passages} has {len(passages)}; "
                 "build the index again (`dvc repro`)"
             )
+        encoder = DualEncoder.load(Path(dense[system].encoder), precision="fp32").for_inference()
         folders, built = (project.index(LEXICAL), project.RUNS / HYBRID), count_rows(project.PASSAGES)
-        return cls(
-            version=version,
-            encoder=DualEncoder.load(Path(dense[system].encoder), precision="fp32").for_inference(),
-            index=index,
-            hybrid=HybridIndex.open(index, system, *folders, built) if hybrid else None,
-            pids=TableRows(index.folder / PIDS, PID_TABLE),
-            passages=passages,
-        )
+        fused = HybridIndex.open(index, system, *folders, built) if hybrid else None
+        return cls(version, encoder, index, fused, TableRows(index.folder / PIDS, PID_TABLE), passages)
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """Find the `k` best passages, best first, or all passages where the corpus has fewer."""
         return self.answer([query], k)[0].hits
 
     def answer(self, queries: Sequence[str], k: int) -> list[Answer]:
-        """Find the `k` best passages of each of some queries.
-
-        Raises:
-            UserError: a query is empty, k is not above 0, or the index holds other passages than the passages table.
-        """
+        """Find the `k` best passages of each query; a UserError if one is empty or k is not above 0."""
         if any(is_empty(query) for query in queries):
             raise UserError("the query is empty: give it some words")
         if k < 1:

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 
+from gnn_encoder.add import add_passages
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import MATRIX
-from gnn_encoder.cli import add
 from gnn_encoder.pipeline import project
 from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.faiss_index import build
@@ -79,7 +79,7 @@ def test_what_is_added_or_built_anew_is_taken_over_without_a_failed_request(root
     """SIGTERM then lets a request end: an explanation, which opens the graph first, so that it takes a while."""
     with serving(root, tmp_path / "log.txt") as server:
         (root / "new.jsonl").write_text(json.dumps(NEW) + "\n", encoding="utf-8")
-        add("gnn_encoder", root / "new.jsonl")
+        add_passages("gnn_encoder", root / "new.jsonl")
         until(lambda: NEW["text"] in {hit["text"] for hit in server.hits(query=NEW["text"], k=100)})
         counts = {one["name"]: one["passages"] for one in server.get("/systems").json()["systems"]}
         assert counts == {"gnn_encoder": 121, "dual_encoder": 120}

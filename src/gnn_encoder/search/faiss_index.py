@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import faiss
 import numpy as np
@@ -23,8 +23,9 @@ from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, wr
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.search.exact import MERGE_ENTRIES, checked, iterate_views, least, of_scores, once, top, unpack
-from gnn_encoder.text.corpus import embed_rows
-from gnn_encoder.text.encoder import DualEncoder
+
+if TYPE_CHECKING:
+    from gnn_encoder.text.encoder import DualEncoder
 
 INDEX = "index.faiss"
 PIDS = "pids.parquet"
@@ -208,11 +209,13 @@ class TableRows:
         return [row for group, at in places for row in self._group(group).slice(at, 1).to_pylist()]
 
 
-def write_runs(encoder: DualEncoder, index: Path, folder: Path, params: Params) -> None:
+def write_runs(encoder: "DualEncoder", index: Path, folder: Path, params: Params) -> None:
     """Write the runs of the dev and test queries, encoded by `encoder` and searched in the index of a folder.
 
     A run holds the whole corpus if that is smaller than `retrieve.depth`, but never the query itself.
     """
+    from gnn_encoder.text.corpus import embed_rows  # only here: it loads torch
+
     opened = PassageIndex.open(index)
     for split in project.JUDGED:
         table = project.queries(split)

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import faiss
@@ -29,7 +30,7 @@ from gnn_encoder.base.words import is_empty
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry
 from gnn_encoder.search.faiss_index import check_ids
-from gnn_encoder.searcher import Answer, Hit, Searcher, current
+from gnn_encoder.searcher import Answer, Searcher, current
 from gnn_encoder.serve.explain import GraphExplainer
 
 log = logging.getLogger(__name__)
@@ -75,13 +76,12 @@ class SearchRequest(BaseModel):
     system: Name | None = None
 
 
-class SearchAnswer(BaseModel):
-    """The passages found, best first; `truncated`: the encoder did not read the query's end."""
+@dataclass(frozen=True, kw_only=True)
+class SearchAnswer(Answer):
+    """The answer of one system."""
 
     system: str
     milliseconds: float
-    truncated: bool
-    hits: list[Hit]
 
 
 class SystemAnswer(BaseModel):
@@ -124,6 +124,11 @@ class Served:
             explainer = self._explainer = self._explainer or GraphExplainer(self.name)
             return explainer.explain(pid)
 
+    def told(self, beside: str) -> SystemAnswer:
+        """What /systems says of it; `beside` follows its title."""
+        graph, passages = self.entry.kind == "graph", self.searcher.index.passages
+        return SystemAnswer(name=self.name, title=self.entry.title + beside, graph=graph, passages=passages)
+
     def _renew(self) -> None:
         """Open an index that is new; one that cannot be opened, such as a half-written one, leaves the old in use."""
         try:
@@ -151,8 +156,7 @@ def create_app(systems: Sequence[str] = (), *, hybrid: bool = False, hosts: Sequ
     """Open built systems of the project in the current folder, which must not change, and make the app.
 
     Args:
-        systems: which ones, or `all`; none: GNN-encoder and M_de, as far as they are built. The first one answers where
-            a request names none.
+        systems: which ones, or `all`; none: GNN-encoder and M_de, as far as they are built. The first is the default.
         hybrid: whether each is fused with BM25.
         hosts: the names by which clients may call the server, `*`: any.
     """
@@ -170,8 +174,7 @@ def create_app(systems: Sequence[str] = (), *, hybrid: bool = False, hosts: Sequ
 
 def _add_guard(app: FastAPI) -> None:
     """What holds for every request: safe headers, its time taken, refusals of one line."""
-    registered = CollectorRegistry()
-    labels = ["route", "status"]
+    registered, labels = CollectorRegistry(), ["route", "status"]
     seconds = Histogram("gnn_encoder_request_seconds", "Time to answer.", labels, registry=registered)
 
     @app.middleware("http")
@@ -209,8 +212,7 @@ def _add_routes(app: FastAPI, served: dict[str, Served], examples: list[str], be
         """Find passages."""
         began, system = time.perf_counter(), named(request.system)
         found = system.search(request.query, request.k)
-        milliseconds = 1e3 * (time.perf_counter() - began)
-        return SearchAnswer(system=system.name, milliseconds=milliseconds, truncated=found.truncated, hits=found.hits)
+        return SearchAnswer(**vars(found), system=system.name, milliseconds=1e3 * (time.perf_counter() - began))
 
     @app.get("/explain")
     def explain(pid: Name, system: Name | None = None) -> Any:
@@ -223,16 +225,7 @@ def _add_routes(app: FastAPI, served: dict[str, Served], examples: list[str], be
     @app.get("/systems")
     def what_is_served() -> SystemsAnswer:
         """The systems, and queries to begin with."""
-        told = [
-            SystemAnswer(
-                name=one.name,
-                title=one.entry.title + beside,
-                graph=one.entry.kind == "graph",
-                passages=one.searcher.index.passages,
-            )
-            for one in served.values()
-        ]
-        return SystemsAnswer(systems=told, examples=examples)
+        return SystemsAnswer(systems=[one.told(beside) for one in served.values()], examples=examples)
 
     @app.get("/healthz")
     async def health() -> dict[str, str]:
