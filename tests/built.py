@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.gnn.train import new_gnn
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.experiment import lay_over
 from gnn_encoder.pipeline.params import Params, load_params
@@ -70,19 +70,8 @@ def _save_models(params: Params, kind: Kind) -> None:
         _disturb(encoder.query, seed=2)
     encoder.save(project.gnn(SYSTEM) / "encoder")
     CrossEncoder.from_pretrained(Source(params.encoder.model), params.encoder).save(project.CROSS_ENCODER)
-    gnn = QueryPassageGNN(
-        GNNConfig(
-            dimension=encoder.dimension,
-            edge_dimension=encoder.dimension,
-            layers=params.mgt.layers,
-            heads=4,
-            gate="learned",
-            edge_features=params.mgt.edge_features,
-            labelled=params.build_graph.labelled,
-            sums=params.mgt.sums,
-            similarity=encoder.settings.similarity,
-        )
-    )
+    d, similarity = encoder.dimension, encoder.settings.similarity
+    gnn = new_gnn(params.mgt, (d, d), similarity, labelled=params.build_graph.labelled, seed=params.seed)
     _disturb(gnn, seed=3, by=0.3)
     gnn.save(project.gnn(SYSTEM))
 

@@ -75,14 +75,10 @@ def test_propagation_mask() -> None:
     assert propagation_mask(5, np.array([3, 0])).tolist() == [False, True, True, False, True]
 
 
-def random_graph() -> Graph:
-    draw, n, k, m = np.random.default_rng(0), 60, 6, 40
-    passages = np.stack([draw.choice(m, k, replace=False) for _ in range(n)])
-    return Graph(passages=passages, score=draw.random(n * k), n_passages=m)
-
-
 def test_a_planted_leak_is_found() -> None:
-    graph = random_graph()
+    draw = np.random.default_rng(0)
+    passages = np.stack([draw.choice(40, 6, replace=False) for _ in range(60)])
+    graph = Graph(passages=passages, score=draw.random(360), n_passages=40)
     fold = steps(schedule(0.2, n=graph.n), 0)[0].fold
     propagation = propagation_mask(graph.n, fold)
     propagation[fold[0]] = True

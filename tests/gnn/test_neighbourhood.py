@@ -1,6 +1,7 @@
 """The graph as a network reads it: which edges count as labelled, which are left out."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,18 +26,9 @@ def neighbourhood(judged: pl.DataFrame = JUDGED, *, sums: bool = False) -> Neigh
 NO_LABELS = {"label_query": NOBODY, "label_passage": NOBODY}
 
 
-def config(*, sums: bool = False) -> GNNConfig:
-    return GNNConfig(
-        dimension=4,
-        edge_dimension=None,
-        layers=2,
-        heads=2,
-        gate="learned",
-        edge_features="none",
-        labelled=True,
-        sums=sums,
-        similarity="dot",
-    )
+def network(**changes: Any) -> QueryPassageGNN:
+    config = {"dimension": 4, "edge_dimension": None, "layers": 2, "heads": 2, "gate": "learned", "labelled": True}
+    return QueryPassageGNN(GNNConfig(**{**config, "edge_features": "none", "similarity": "dot", **changes}))
 
 
 def edges_into(near: Neighbourhood) -> list[tuple[int, int]]:
@@ -59,7 +51,7 @@ def test_some_pairs_are_left_out() -> None:
 def test_all_labels_are_summed_up_but_those_of_masked_queries() -> None:
     """Also those that are no edge of the graph."""
     judged = pl.DataFrame({"query": [0, 0, 1], "passage": [1, 2, 2]}, schema=PAIRS)
-    near, gnn = neighbourhood(judged, sums=True), QueryPassageGNN(config(sums=True))
+    near, gnn = neighbourhood(judged, sums=True), network(sums=True)
     with torch.no_grad():
         gnn.W_l.copy_(torch.eye(4))
     passages, h_q = np.arange(3), torch.from_numpy(np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32))
@@ -80,7 +72,7 @@ def test_all_labels_are_summed_up_but_those_of_masked_queries() -> None:
 
 def test_queries_are_informed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gnn_encoder.gnn.neighbourhood.QUERIES_AT_A_TIME", 3)
-    near, gnn, queries = neighbourhood(), QueryPassageGNN(config()), np.array([3, 1, 0, 2])
+    near, gnn, queries = neighbourhood(), network(), np.array([3, 1, 0, 2])
     whole = near.interactive_queries(gnn, queries, torch.eye(4))  # where gradients are kept, there is one part
     with torch.no_grad():
         torch.testing.assert_close(near.interactive_queries(gnn, queries, torch.eye(4)), whole)

@@ -1,7 +1,6 @@
 """Where training starts: the best start on dev, if it is clearly better than the identity."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
@@ -9,13 +8,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gnn_encoder.controls.closed_form import ClosedForm, Form
-from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
+from gnn_encoder.gnn.network import QueryPassageGNN
 from gnn_encoder.gnn.start import IDENTITY, SHUT, Start, choose_start, starts_of
 
-
-def network(**changes: Any) -> QueryPassageGNN:
-    config = {"dimension": 4, "edge_dimension": None, "layers": 2, "heads": 2, "gate": "learned", "labelled": True}
-    return QueryPassageGNN(GNNConfig(**{**config, "edge_features": "none", "similarity": "cosine", **changes}))
+from .test_neighbourhood import network
 
 
 def present(gnn: QueryPassageGNN) -> Start:
