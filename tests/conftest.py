@@ -80,7 +80,7 @@ def pytest_configure(config: pytest.Config) -> None:
 # other one has what needs nothing that has run. Files that take long come before short ones, so that both end together.
 ORDER = [
     *("tests/pipeline/test_dag.py", "tests/pipeline/test_configs.py", "tests/serve/", "tests/test_add.py"),
-    *("tests/train/", "tests/models/", "tests/pipeline/", "tests/faults/"),
+    *("tests/train/", "tests/estimator/", "tests/fuzz/", "tests/pipeline/", "tests/faults/", "tests/dual_cross/"),
 ]
 
 

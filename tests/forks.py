@@ -9,24 +9,18 @@ A fork is watched and disturbed as its order says:
     counted             "module:NAME" of a function; each call adds a byte to the file `calls`
     kill_after          SIGKILL to the process itself after this many calls of it
     fail_after          [calls, errno]: the next call raises that OSError instead
-    lose                with kill_after: what was written here and not synced is lost, as when the machine stops
-    memory              MiB that the fork may take beyond what it has
-    cgroup              folder of the control group that the fork joins
 """
 
 import functools
 import importlib
 import json
 import os
-import resource
 import runpy
 import select
 import signal
 import socket
-import stat
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -121,14 +115,8 @@ def run_one(command: list[str]) -> int:
 def disturb(order: Order) -> None:
     for name, value in order.get("settings", {}).items():
         setattr(*resolve(name), value)
-    if "memory" in order:
-        size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (size + order["memory"] * 2**20,) * 2)
-    if "cgroup" in order:
-        Path(order["cgroup"], "cgroup.procs").write_text(str(os.getpid()))
     if "counted" not in order:
         return
-    lose = losing() if order.get("lose") else lambda: None
     owner, attribute = resolve(order["counted"])
     function = getattr(owner, attribute)
     calls = open(order["calls"], "ab", buffering=0)
@@ -141,31 +129,10 @@ def disturb(order: Order) -> None:
         result = function(*args, **kwargs)
         calls.write(b".")
         if calls.tell() == order.get("kill_after"):
-            lose()
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 
     setattr(owner, attribute, wrapper)
-
-
-def losing() -> Callable[[], None]:
-    """Note which files are synced from now on. Gives what empties each that has changed since, here or below."""
-    sync, synced, began = os.fsync, dict[int, tuple[int, int]](), time.time_ns()
-
-    def noted(number: int) -> None:
-        sync(number)
-        state = os.fstat(number)
-        synced[state.st_ino] = state.st_mtime_ns, state.st_size
-
-    def lose() -> None:
-        for path in Path().rglob("*"):
-            state = path.lstat()
-            new = stat.S_ISREG(state.st_mode) and state.st_mtime_ns >= began
-            if new and synced.get(state.st_ino) != (state.st_mtime_ns, state.st_size):
-                os.truncate(path, 0)
-
-    os.fsync = noted
-    return lose
 
 
 def resolve(name: str) -> tuple[Any, str]:

@@ -29,21 +29,6 @@ def check(project: Any, ran: Any, before: dict[str, str], *parts: str) -> None:
     assert project.hashes("data", "metrics", "plots") == before
 
 
-@pytest.fixture
-def refused(stages: Any) -> Callable[..., None]:
-    """`refused(change, "stage argument", parts of the message...)`."""
-
-    def refuse(change: Change, command: str, *parts: str) -> None:
-        change(stages)
-        before = stages.hashes("data", "metrics", "plots")
-        check(stages, stages.stage(*command.split()), before, *parts)
-
-    return refuse
-
-
-# --- changes ----------------------------------------------------------------------------------------------------------
-
-
 def params(**values: Any) -> Change:
     return lambda project: project.set_params(**values)
 
@@ -83,12 +68,12 @@ def with_nan(matrix: np.ndarray) -> np.ndarray:
     return matrix
 
 
-def cut_off(name: str, keep: float) -> Change:
+def cut_off(name: str) -> Change:
     def change(project: Any) -> None:
         path = project.folder / name
         content = path.read_bytes()
         path.unlink()
-        path.write_bytes(content[: int(keep * len(content))])
+        path.write_bytes(content[: len(content) // 2])
 
     return change
 
@@ -101,100 +86,42 @@ def remove(name: str) -> Change:
     return change
 
 
-# --- the source -------------------------------------------------------------------------------------------------------
-
-# Each mistake in a source's files is a test of tests/data; here it is one that a shell sees.
-SOURCE = {
+# Each mistake in a source's files is a test of tests/data, what is wrong with a value one of its package: here it is
+# what a shell sees. The change, the stage, parts of the message.
+TINY_MODEL = "tests/tiny/model"
+TRAIN, ENCODE, LINK = (f"{stage} gnn_encoder" for stage in ("train_mgt", "encode_corpus", "build_graph"))
+LONGER = params(train_cross_encoder__max_length=200)
+MISTAKES: dict[str, tuple[Change, str, list[str]]] = {
     "duplicate passage id": (
         append(CORPUS, b'{"_id": "bread-7", "text": "Some text."}'),
-        ["corpus.jsonl, line 121", "bread-7"],
+        *("prepare", ["corpus.jsonl, line 121", "bread-7"]),
     ),
-    "truncated gzip": (cut_gzip, ["corpus.jsonl.gz", "cut off"]),
-    "unknown passage": (append(QRELS, b"q00\tnone-1\t1"), ["qrels/test.tsv, line 18", "none-1"]),
-}
-
-
-@pytest.mark.parametrize("name", SOURCE)
-def test_source(refused: Callable[..., None], name: str) -> None:
-    change, parts = SOURCE[name]
-    refused(change, "prepare", *parts)
-
-
-# --- params.yaml ------------------------------------------------------------------------------------------------------
-
-# What is wrong with a value is a test of tests/core or of its package; here it is what a shell sees.
-PARAMS = {
-    "unknown": (params(mgt__betta=0.1), "train_mgt gnn_encoder", ["params.yaml", "mgt.betta", "not a parameter"]),
-    "k beyond the corpus": (params(build_graph__k=121), "build_graph gnn_encoder", ["build_graph.k is 121", "120"]),
+    "truncated gzip": (cut_gzip, "prepare", ["corpus.jsonl.gz", "cut off"]),
+    "unknown passage": (append(QRELS, b"q00\tnone-1\t1"), "prepare", ["qrels/test.tsv, line 18", "none-1"]),
+    "unknown parameter": (params(mgt__betta=0.1), TRAIN, ["params.yaml", "mgt.betta", "not a parameter"]),
+    "k beyond the corpus": (params(build_graph__k=121), LINK, ["build_graph.k is 121", "120"]),
     "no score above s_pos": (
         params(pair__s_pos=0.999999),
-        "pair_label",
-        ["pair.s_pos is 0.999999", "lower pair.s_pos"],
+        *("pair_label", ["pair.s_pos is 0.999999", "lower pair.s_pos"]),
     ),
-    "unknown graph": (lambda p: None, "train_mgt k_3", ["'k_3'", "gnn_encoder"]),
-}
-
-
-@pytest.mark.parametrize("name", PARAMS)
-def test_params(refused: Callable[..., None], name: str) -> None:
-    change, command, parts = PARAMS[name]
-    refused(change, command, *parts)
-
-
-# --- models -----------------------------------------------------------------------------------------------------------
-
-TINY_MODEL = "tests/tiny/model"
-MODELS = {
-    "weights cut off": (cut_off(f"{TINY_MODEL}/model.safetensors", 0.5), "train_dual_encoder retriever", [TINY_MODEL]),
+    "unknown graph": (lambda project: None, "train_mgt k_3", ["'k_3'", "gnn_encoder"]),
+    "cut weights": (cut_off(f"{TINY_MODEL}/model.safetensors"), "train_dual_encoder retriever", [TINY_MODEL]),
     "no tokenizer": (remove(f"{TINY_MODEL}/tokenizer.json"), "train_dual_encoder retriever", [TINY_MODEL]),
-    "longer views than positions": (
-        params(dual_cross__max_length=200),
-        "train_dual_cross dual_cross",
-        ["dual_cross.max_length", "200", "128"],
-    ),
-    "longer pairs than positions": (
-        params(train_cross_encoder__max_length=200),
-        "train_cross_encoder",
-        ["train_cross_encoder.max_length", "200", "128"],
-    ),
+    "longer pairs than positions": (LONGER, "train_cross_encoder", ["train_cross_encoder.max_length", "200", "128"]),
     "no dual-encoder": (remove("data/retriever/dual_encoder.json"), "cache_passages retriever", ["data/retriever"]),
+    "NaN": (replace_matrix(with_nan), LINK, [f"{MATRIX}/embeddings.npy", "row 7", "NaN"]),
+    "another dimension": (replace_matrix(lambda matrix: matrix[:, :16].copy()), TRAIN, ["16", "32"]),
+    "another corpus": (replace_matrix(lambda matrix: matrix[:119].copy()), ENCODE, ["119", "120"]),
+    "no graph": (remove("data/graph/gnn_encoder"), TRAIN, ["data/graph/gnn_encoder", "not built yet", "dvc repro"]),
 }
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_models(refused: Callable[..., None], name: str) -> None:
-    change, command, parts = MODELS[name]
-    refused(change, command, *parts)
-
-
-# --- artifacts --------------------------------------------------------------------------------------------------------
-
-
-TRAIN, ENCODE, LINK = (f"{stage} gnn_encoder" for stage in ("train_mgt", "encode_corpus", "build_graph"))
-
-
-def test_nan_in_embeddings(refused: Callable[..., None]) -> None:
-    refused(replace_matrix(with_nan), LINK, f"{MATRIX}/embeddings.npy", "row 7", "NaN")
-
-
-@pytest.mark.parametrize("command", [LINK, TRAIN, ENCODE])
-def test_embeddings_of_another_dimension(refused: Callable[..., None], command: str) -> None:
-    refused(replace_matrix(lambda matrix: matrix[:, :16].copy()), command, "16", "32")
-
-
-@pytest.mark.parametrize("command", ["build_index dual_encoder", TRAIN, ENCODE])
-def test_embeddings_of_another_corpus(refused: Callable[..., None], command: str) -> None:
-    refused(replace_matrix(lambda matrix: matrix[:119].copy()), command, "119", "120")
-
-
-def test_an_artifact_that_is_not_there(refused: Callable[..., None]) -> None:
-    refused(
-        remove("data/graph/gnn_encoder"),
-        "train_mgt gnn_encoder",
-        "data/graph/gnn_encoder",
-        "not built yet",
-        "dvc repro",
-    )
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_told(stages: Any, name: str) -> None:
+    change, command, parts = MISTAKES[name]
+    change(stages)
+    before = stages.hashes("data", "metrics", "plots")
+    check(stages, stages.stage(*command.split()), before, *parts)
 
 
 def test_a_shell_sees_one_line_and_status_2(stages: Any, fresh: Any) -> None:
@@ -205,9 +132,6 @@ def test_a_shell_sees_one_line_and_status_2(stages: Any, fresh: Any) -> None:
     ran = stages.python("stages/prepare.py")
     check(stages, ran, before | stages.hashes("metrics", "plots"), "mgt.beta is 1.0")
     assert ran.stderr.count("\n") == 1
-
-
-# --- a full disk ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -234,14 +158,10 @@ def small_disk(stages: Any) -> Iterator[Callable[[int], None]]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-FULL = [("prepare", 8), ("denoise", 0), ("train_mgt gnn_encoder", 200)]
-
-
-@pytest.mark.parametrize(("command", "kib"), FULL)
-def test_a_full_disk(stages: Any, small_disk: Callable[[int], None], command: str, kib: int) -> None:
+def test_a_full_disk(stages: Any, small_disk: Callable[[int], None]) -> None:
     before = stages.hashes("data", "metrics", "plots")
-    small_disk(kib)
-    check(stages, stages.stage(*command.split()), before, "no space left on the disk", "free space")
+    small_disk(200)
+    check(stages, stages.stage(*TRAIN.split()), before, "no space left on the disk", "free space")
 
 
 def test_a_write_that_fails(stages: Any) -> None:

@@ -31,7 +31,7 @@ def stages_of_the_tiny_experiment() -> list[Declared]:
 
 
 STAGES = stages_of_the_tiny_experiment()
-ALONE = {(one.file, one.name): one for one in STAGES}.values()  # of what a `foreach` declares alike, the last
+ALONE = {one.name: one for one in STAGES}.values()  # of those that one script runs, the last
 
 
 def test_all_of_them(reproduced: tuple[Any, Any]) -> None:

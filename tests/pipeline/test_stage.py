@@ -77,43 +77,36 @@ class Begin:
             (stage.scratch / "a.txt").write_text(text)
         return stage.scratch
 
-    def interrupted(self, text: str, k: int) -> Path:
-        with pytest.raises(KeyboardInterrupt), self(k=k) as stage:
-            (stage.scratch / "a.txt").write_text(text)
-            (stage.work / "last").write_text("step 3")
+    def interrupted(self, *stage: str, k: int = 1, own_files: tuple[Path, ...] = ()) -> Path:
+        with pytest.raises(KeyboardInterrupt), self(*(stage or ["thing"]), k=k, own_files=own_files) as begun:
+            (begun.scratch / "a.txt").write_text("half")
+            (begun.work / "last").write_text("step 3")
             raise KeyboardInterrupt
-        return stage.scratch
+        return begun.scratch
 
 
-def test_is_published_whole_with_a_manifest_and_without_work(root: Path, begin: Begin) -> None:
+def content(folder: Path = TARGET) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_is_published_whole_and_kept_over_an_error(root: Path, begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
     with begin(k=1) as stage:
-        (stage.scratch / "a.txt").write_text("done")
+        (stage.scratch / "a.txt").write_text("old")
         (stage.scratch / ".work" / "last").write_text("only for resuming")
         assert not TARGET.exists()
-    assert sorted(path.name for path in TARGET.iterdir()) == ["a.txt", "manifest.json"]
+    before = content()
+    assert before.keys() == {"a.txt", "manifest.json"}
     assert not [path for path in (root / ".scratch").rglob("*") if path.is_file()]
-
-
-def test_other_code_that_makes_the_same_leaves_the_same_bytes(monkeypatch: pytest.MonkeyPatch, begin: Begin) -> None:
-    begin.build("one", k=1)
-    before = {path: path.read_bytes() for path in TARGET.iterdir()}
-    monkeypatch.setattr("gnn_encoder.pipeline.stage.code_fingerprint", lambda code: "of other code")
-    begin.build("one", k=1)
-    assert {path: path.read_bytes() for path in TARGET.iterdir()} == before
-    begin.build("one", k=2)
-    assert {path: path.read_bytes() for path in TARGET.iterdir()} != before
-
-
-def test_an_error_leaves_the_target_and_keeps_the_scratch(root: Path, begin: Begin) -> None:
-    begin.build("old", k=1)
-    before = {path: path.read_bytes() for path in TARGET.iterdir()}
-    scratch = begin.interrupted("half", k=2)
-    assert {path: path.read_bytes() for path in TARGET.iterdir()} == before
+    scratch = begin.interrupted(k=2)
+    assert content() == before
     with begin(k=2) as again:
         assert again.scratch == scratch
-        assert (again.scratch / "a.txt").read_text() == "half"
-        assert (again.work / "last").read_text() == "step 3"
+        assert (again.scratch / "a.txt").read_text() == "half" and (again.work / "last").read_text() == "step 3"
     assert (TARGET / "a.txt").read_text() == "half"
+    with monkeypatch.context() as patch:
+        patch.setattr("gnn_encoder.pipeline.stage.code_fingerprint", lambda code: "of other code")
+        begin.build("old", k=1)
+    assert content() == before, "other code that makes the same leaves the same bytes"
 
 
 def test_a_write_that_was_killed_leaves_nothing_in_the_artifact(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,13 +114,13 @@ def test_a_write_that_was_killed_leaves_nothing_in_the_artifact(begin: Begin, mo
         raise KeyboardInterrupt
 
     begin.build("done", k=1)
-    before = {path: path.read_bytes() for path in TARGET.iterdir()}
+    before = content()
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), begin(k=1) as stage:
         patch.setattr("gnn_encoder.base.files.publish", killed)
         write_json(stage.scratch / "part" / "found.json", 1)
     assert list((stage.scratch / "part").iterdir())
     begin.build("done", k=1)
-    assert {path: path.read_bytes() for path in TARGET.iterdir() if path.is_file()} == before
+    assert content() == before
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before the artifact moves", "after it has moved"])
@@ -153,38 +146,41 @@ def test_a_kill_in_the_last_step_keeps_what_resuming_needs(
     assert not (root / ".scratch" / "thing").exists()
 
 
-def test_other_params_or_inputs_begin_anew_and_remove_what_was_left(begin: Begin) -> None:
-    first = begin.interrupted("half", k=1)
-    other = begin.interrupted("half", k=2)
-    assert other != first and [path.name for path in other.parent.iterdir()] == [other.name]
-    Path("input.txt").write_text("other")
-    third = begin.interrupted("half", k=2)
-    assert third not in (first, other) and [path.name for path in third.parent.iterdir()] == [third.name]
-    with begin(k=3) as stage:
-        assert list(stage.work.iterdir()) == []
-        assert not (stage.scratch / "a.txt").exists()
-
-
-def test_code_that_is_not_declared_decides_nothing(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A changed docstring in `serving` does not throw away a training that was begun; one in `core` does."""
-    code = {
-        "src/gnn_encoder/base/a.py": '"""One."""',
-        "src/gnn_encoder/serving/b.py": '"""Two."""',
-        "stages/thing.py": "",
-    }
-    for name, text in code.items():
-        Path(name).parent.mkdir(parents=True, exist_ok=True)
-        Path(name).write_text(text)
+def test_what_decides_where_a_stage_goes_on(root: Path, begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parameters, inputs, item and code do, where they are declared: anything else begins anew what was left."""
+    code, own = root / "src/gnn_encoder", root / "own.txt"
+    for name, text in (("base/a.py", '"""One."""'), ("serve/b.py", '"""Two."""'), ("../../stages/thing.py", "")):
+        (code / name).resolve().parent.mkdir(parents=True, exist_ok=True)
+        (code / name).write_text(text)
     monkeypatch.setattr("gnn_encoder.pipeline.stage.code_fingerprint", partial(code_fingerprint, root=Path()))
-    first = begin.interrupted("half", k=1)
-    Path("src/gnn_encoder/serving/b.py").write_text('"""Two."""')
-    (Path("src/gnn_encoder/base/__pycache__")).mkdir()
-    (Path("src/gnn_encoder/base/__pycache__/a.pyc")).write_text("compiled")
-    assert begin.interrupted("half", k=1) == first
-    for name in ("src/gnn_encoder/base/a.py", "stages/thing.py"):
-        Path(name).write_text('"""Two."""')
-        assert (other := begin.interrupted("half", k=1)) != first
-        first = other
+    mgt = begin.params.mgt
+    beta, layers = (
+        Begin(begin.params.model_copy(update={"mgt": mgt.model_copy(update=changed)}))
+        for changed in ({"beta": 0.5}, {"layers": 1})
+    )
+    first = begin.interrupted(k=1)
+    (code / "serve/b.py").write_text('"""Three."""')
+    (code / "base/__pycache__").mkdir()
+    (code / "base/__pycache__/a.pyc").write_text("compiled")
+    assert layers.interrupted(k=1) == begin.interrupted(k=1) == first
+    seen = [first, beta.interrupted(k=1), begin.interrupted(k=2)]
+    for path in (root / "input.txt", code / "base/a.py", root / "stages/thing.py"):
+        path.write_text("other = 1")
+        seen.append(begin.interrupted(k=2))
+    for text in ("mine", "other"):
+        own.write_text(text)
+        seen.append(begin.interrupted(k=2, own_files=(own,)))
+        assert begin.interrupted(k=2, own_files=(own,)) == seen[-1]
+    assert len(set(seen)) == len(seen)
+    assert [path.name for path in seen[-1].parent.iterdir()] == [seen[-1].name], "what was left is removed"
+    with begin(k=3) as stage:
+        assert list(stage.work.iterdir()) == [] and not (stage.scratch / "a.txt").exists()
+    views = []
+    for number in (1, 3):
+        changed = PIPELINE | {"each": PIPELINE["each"] | {"foreach": {"one": {"views": number}}}}
+        (root / "dvc.yaml").write_text(yaml.safe_dump({"stages": changed}))
+        views.append(begin.interrupted("each", "one"))
+    assert views[0] != views[1]
 
 
 def test_several_outputs(root: Path, begin: Begin) -> None:
@@ -195,7 +191,7 @@ def test_several_outputs(root: Path, begin: Begin) -> None:
         with pytest.raises(ValueError):
             _ = stage.scratch
     assert [(root / name / "a.txt").read_text() for name in ("data/a", "data/b/c")] == ["a", "c"]
-    assert {path.name for path in (root / "data/b/c").iterdir()} == {"a.txt", "manifest.json"}
+    assert content(root / "data/b/c").keys() == {"a.txt", "manifest.json"}
 
 
 def test_a_part_is_made_once(begin: Begin) -> None:
@@ -215,28 +211,12 @@ def test_a_part_is_made_once(begin: Begin) -> None:
 
 
 def test_a_missing_input_is_named(root: Path, begin: Begin) -> None:
-    (root / "input.txt").unlink()
-    with (
-        pytest.raises(UserError, match=r"^input.txt: not built yet"),
-        begin(k=1),
-    ):
-        pass
-    assert not TARGET.exists() and not Path(".scratch").exists()
-
-
-def test_inputs_are_what_is_declared_but_code_and_the_users_files(root: Path, begin: Begin) -> None:
-    own = root / "own.txt"
-    with pytest.raises(UserError, match=r"own.txt: no such file"), begin(k=1, own_files=(own,)):
-        pass
-    own.write_text("mine")
-    scratches = []
-    for text in ("mine", "mine", "other"):
-        own.write_text(text)
-        with pytest.raises(KeyboardInterrupt), begin(k=1, own_files=(own,)) as stage:
-            scratches.append(stage.scratch)
-            raise KeyboardInterrupt
-        assert stage.inputs == [Path("input.txt"), own]
-    assert scratches[0] == scratches[1] != scratches[2]
+    for name, options in (("own.txt: no such file", {"own_files": (root / "own.txt",)}), ("^input.txt: not built", {})):
+        if not options:
+            (root / "input.txt").unlink()
+        with pytest.raises(UserError, match=name), begin(k=1, **options):
+            pass
+        assert not TARGET.exists() and not Path(".scratch").exists()
 
 
 def test_each_key_has_its_item_and_its_artifact(root: Path, begin: Begin) -> None:
@@ -248,25 +228,6 @@ def test_each_key_has_its_item_and_its_artifact(root: Path, begin: Begin) -> Non
         assert (stage.key, stage.item) == (key, item)
         assert (root / "data" / "each" / key / "a.txt").read_text() == key
     assert [parts[:2] for parts in seen] == [(".scratch", "each-one"), (".scratch", "each-two")]
-
-
-def test_another_item_begins_anew(root: Path, begin: Begin) -> None:
-    scratches = []
-    for views in (1, 3):
-        changed = PIPELINE | {"each": PIPELINE["each"] | {"foreach": {"one": {"views": views}}}}
-        Path("dvc.yaml").write_text(yaml.safe_dump({"stages": changed}))
-        with pytest.raises(KeyboardInterrupt), begin("each", "one", k=1) as stage:
-            scratches.append(stage.scratch)
-            raise KeyboardInterrupt
-    assert scratches[0] != scratches[1]
-
-
-def test_a_parameter_that_is_not_declared_decides_nothing(begin: Begin) -> None:
-    scratch = begin.interrupted("half", k=1)
-    layers = begin.params.mgt.model_copy(update={"layers": 1})
-    beta = begin.params.mgt.model_copy(update={"beta": 0.5})
-    others = [Begin(begin.params.model_copy(update={"mgt": mgt})).interrupted("half", k=1) for mgt in (layers, beta)]
-    assert others[0] == scratch != others[1]
 
 
 def write_found(stage: Stage, value: int) -> None:
@@ -290,79 +251,58 @@ def test_metrics_and_plots_land_where_they_are_declared(root: Path, begin: Begin
     assert [path.name for path in TARGET.iterdir()] == ["manifest.json"], "they are no part of the artifact"
 
 
-@pytest.mark.parametrize(("mode", "ranks"), [("once", ["0 of 1"]), ("shared", ["0 of 2", "1 of 2"])])
-def test_two_processes(root: Path, mode: str, ranks: list[str]) -> None:
+def test_two_processes(root: Path) -> None:
     """What is not shared runs on the first rank, whose barriers are its own; both see the artifact in its place."""
-    stage = {"cmd": f"scripts/python stages/{mode}.py", "deps": ["input.txt"], "outs": ["data/thing"]}
-    Path("dvc.yaml").write_text(yaml.safe_dump({"stages": {mode: stage}}))
-    made = Path("data/thing/made.txt")
-    (root / "order").write_text(f"{mode} {made}")
+    modes = {"once": ["0 of 1"], "shared": ["0 of 2", "1 of 2"]}
+    stages = {
+        mode: {"cmd": f"scripts/python stages/{mode}.py", "deps": ["input.txt"], "outs": [f"data/{mode}"]}
+        for mode in modes
+    }
+    Path("dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
     run_two(Path(two_ranks.__file__), root)
-    assert [(root / f"ran-{rank}").read_text() for rank in range(2) if (root / f"ran-{rank}").exists()] == ranks
-    assert [(root / f"after-{rank}").read_text() for rank in range(2)] == ["made by rank 0"] * 2
-    assert {path.name for path in made.parent.iterdir()} - {"manifest.json"} == {"made.txt"}
+    for mode, ranks in modes.items():
+        assert [path.read_text() for path in sorted(root.glob(f"{mode}-ran-*"))] == ranks
+        assert [(root / f"{mode}-after-{rank}").read_text() for rank in range(2)] == ["made by rank 0"] * 2
+        assert content(Path("data") / mode).keys() == {"manifest.json", "made.txt"}
 
 
-def told(error: BaseException, capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(SystemExit) as caught, report_errors():
-        raise error
-    assert caught.value.code == 2
-    text = capsys.readouterr().err
-    assert text.count("\n") == 1 and text.endswith("\n")
-    return text
-
-
-def test_a_users_mistake_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(UserError("a.txt: wrong"), capsys) == "error: a.txt: wrong\n"
+DISK, MEMORY = "error: no space left on the disk", "error: out of memory"
+DENIED = "change its permissions or its owner"
 
 
 @pytest.mark.parametrize(
-    "error",
+    ("error", "parts"),
     [
-        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "data/a.npy"),
-        OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)),
-        # What numpy, polars, safetensors and faiss raise on a full disk: no errno.
-        OSError("1000000 requested and 131056 written"),
-        OSError("No space left on device (os error 28)"),
-        SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
-        RuntimeError("Error in void faiss::write_index(...): write error: 1 != 2 (No space left on device)"),
-    ],
-)
-def test_a_full_disk_is_one_line(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
-    text = told(error, capsys)
-    assert text.startswith("error: no space left on the disk")
-    assert "existing artifacts are untouched: free space" in text
-    if isinstance(error, OSError) and error.filename:
-        assert "while writing data/a.npy" in text
-
-
-@pytest.mark.parametrize(
-    "error", [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to\nx")]
-)
-def test_too_little_memory_is_one_line(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "out of memory" in (text := told(error, capsys)) and "lower encoder.batch_tokens" in text
-
-
-@pytest.mark.parametrize(
-    ("error", "line"),
-    [
+        (UserError("a.txt: wrong"), ["error: a.txt: wrong\n"]),
         (
-            PermissionError(errno.EACCES, "Permission denied", "data/a.npy"),
-            "data/a.npy: Permission denied; change its permissions or its owner",
+            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "data/a.npy"),
+            [DISK, "while writing data/a.npy", "existing artifacts are untouched: free space"],
         ),
+        (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), [DISK]),
+        # What numpy, polars, safetensors and faiss raise on a full disk: no errno.
+        (OSError("1000000 requested and 131056 written"), [DISK]),
+        (OSError("No space left on device (os error 28)"), [DISK]),
+        (SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"), [DISK]),
+        (RuntimeError("Error in void faiss::write_index(...): 1 != 2 (No space left on device)"), [DISK]),
+        (MemoryError(), [MEMORY, "lower encoder.batch_tokens"]),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to\nx"), [MEMORY]),
+        (PermissionError(errno.EACCES, "", "data/a.npy"), [f"error: data/a.npy: Permission denied; {DENIED}\n"]),
         (
             PermissionError(errno.EACCES, "Failed to open local file 'a'.\nDetail: Permission denied"),  # as Arrow does
-            "[Errno 13] Failed to open local file 'a'. Detail: Permission denied; change its permissions or its owner",
+            [f"error: [Errno 13] Failed to open local file 'a'. Detail: Permission denied; {DENIED}\n"],
         ),
-        (
-            IsADirectoryError(errno.EISDIR, "Is a directory", "run.trec"),
-            "run.trec: Is a directory; a file must be there",
-        ),
-        (OSError(errno.EIO, "Input/output error", "x"), "x: Input/output error; correct that, then run again"),
+        (IsADirectoryError(errno.EISDIR, "", "run.trec"), ["error: run.trec: Is a directory; a file must be there\n"]),
+        (OSError(errno.EIO, "", "x"), ["error: x: Input/output error; correct that, then run again\n"]),
     ],
 )
-def test_a_file_that_does_not_open_is_one_line(error: OSError, line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert told(error, capsys) == f"error: {line}\n"
+def test_what_a_user_can_mend_is_one_line(
+    error: Exception, parts: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught, report_errors():
+        raise error
+    text = capsys.readouterr().err
+    assert caught.value.code == 2 and text.count("\n") == 1
+    assert text.startswith(parts[0]) and all(part in text for part in parts)
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "nobody's file"), RuntimeError("a bug"), KeyError("x")])

@@ -1,6 +1,7 @@
 """The registry of systems: what it says of a small one by hand, and the mistakes in one."""
 
-from collections.abc import Callable
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +10,7 @@ import yaml
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.evaluate.report import system_style
-from gnn_encoder.pipeline.project import (
-    HYBRID,
-    LEXICAL,
-    MAIN,
-    REFERENCE,
-    UNTOUCHED,
-    read_registry,
-    registry,
-    title_of,
-)
+from gnn_encoder.pipeline.project import HYBRID, LEXICAL, MAIN, REFERENCE, UNTOUCHED, read_registry, registry, title_of
 
 SMALL = """
 branches:
@@ -72,42 +64,30 @@ def test_the_project_s_own() -> None:
     assert title_of("dual_encoder") == "M_de" and title_of("a branch without one") == "a branch without one"
 
 
-# --- mistakes ---------------------------------------------------------------------------------------------------------
-
 PLAIN = "base, other, better"
 EVERY = "words, base, mean, sum, near, graph, other, better, both, many"
-Change = Callable[[dict[str, Any]], object]
-
-
-def put(path: str, value: object) -> Change:
-    def change(values: dict[str, Any]) -> None:
-        *sections, key = path.split(".")
-        for section in sections:
-            values = values[section]
-        values[key] = value
-
-    return change
+NONE: Any = object()
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("place", "value", "message"),
     [
-        (put("main.systems.words.encoder", "data/words"), "main.systems.words.encoder: extra inputs are not"),
-        (
-            lambda values: values["main"]["systems"]["graph"].pop("base"),
-            f"graph.base is '': must be one of {PLAIN}",
-        ),
-        (put("side.systems.better.title", 5), "side.systems.better.title: input should be a valid string"),
-        (put("side.systems.better.kind", "none"), "side.systems.better.kind: input should be 'lexical', 'plain'"),
-        (put("side.baselines", "other"), "side.baselines: extra inputs are not permitted"),
-        (lambda values: values["side"].pop("baseline"), "side.baseline: field required"),
-        (put("side.baseline", "none"), f"side.baseline is 'none': must be one of {EVERY}"),
-        (put("main.systems.graph.base", "words"), f"graph.base is 'words': must be one of {PLAIN}"),
+        ("main.systems.words.encoder", "data/words", "main.systems.words.encoder: extra inputs are not"),
+        ("main.systems.graph.base", NONE, f"graph.base is '': must be one of {PLAIN}"),
+        ("main.systems.graph.base", "words", f"graph.base is 'words': must be one of {PLAIN}"),
+        ("side.systems.better.title", 5, "side.systems.better.title: input should be a valid string"),
+        ("side.systems.better.kind", "none", "side.systems.better.kind: input should be 'lexical', 'plain'"),
+        ("side.baseline", NONE, "side.baseline: field required"),
+        ("side.baseline", "none", f"side.baseline is 'none': must be one of {EVERY}"),
     ],
 )
-def test_a_wrong_registry(tmp_path: Path, change: Change, message: str) -> None:
+def test_a_wrong_registry(tmp_path: Path, place: str, value: Any, message: str) -> None:
     values = yaml.safe_load(SMALL)
-    change(values["branches"])
+    *sections, key = ("branches", *place.split("."))
+    section = reduce(getitem, sections, values)
+    section[key] = value
+    if value is NONE:
+        del section[key]
     path = tmp_path / "systems.yaml"
     path.write_text(yaml.safe_dump(values, sort_keys=False))
     with pytest.raises(UserError) as caught:
@@ -116,15 +96,12 @@ def test_a_wrong_registry(tmp_path: Path, change: Change, message: str) -> None:
     assert text.startswith(message) and "\n" not in text
 
 
-@pytest.mark.parametrize("text", ["a: [1\nb", "", "- 1", "branches: 3", "branches: {a: {systems: 3}}"])
-def test_no_registry(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["a: [1\nb", "", "- 1", "branches: 3", "branches: {a: {systems: 3}}", None])
+def test_no_registry(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "systems.yaml"
-    path.write_text(text)
-    with pytest.raises(UserError, match="not a registry") as caught:
+    if text is not None:
+        path.write_text(text)
+    told = "not a registry" if text is not None else r"systems\.yaml: no such file; run from the project's root"
+    with pytest.raises(UserError, match=told) as caught:
         read_registry(path)
     assert "\n" not in str(caught.value)
-
-
-def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"systems\.yaml: no such file; run from the project's root"):
-        read_registry(tmp_path / "systems.yaml")

@@ -1,4 +1,4 @@
-"""One of two processes of test_stage.py: in the folder it is given, it runs the stage that the file `order` names."""
+"""One of two processes of test_stage.py: in the folder it is given it runs two stages, of which one is shared."""
 
 import os
 import sys
@@ -13,7 +13,8 @@ RANK = os.environ.get("RANK", "0")
 
 def main(stage: Stage) -> None:
     distributed.barrier()  # of the first rank alone where the work is not shared, or it would wait for ever
-    Path(f"ran-{RANK}").write_text(f"{distributed.rank()} of {distributed.world_size()}")
+    ran = Path(f"{stage.outputs[0].name}-ran-{RANK}")
+    ran.write_text(f"{distributed.rank()} of {distributed.world_size()}")
     if distributed.is_first():
         write_text(stage.scratch / "made.txt", f"made by rank {RANK}")
     distributed.barrier()
@@ -21,7 +22,8 @@ def main(stage: Stage) -> None:
 
 if __name__ == "__main__":
     os.chdir(sys.argv[1])
-    mode, made = Path("order").read_text().split()
-    sys.argv = [f"stages/{mode}.py"]
-    run(main, shared=mode == "shared")
-    Path(f"after-{RANK}").write_text(Path(made).read_text())
+    with distributed.session():
+        for mode in ("once", "shared"):
+            sys.argv = [f"stages/{mode}.py"]
+            run(main, shared=mode == "shared")
+            Path(f"{mode}-after-{RANK}").write_text(Path("data", mode, "made.txt").read_text())
