@@ -149,8 +149,9 @@ class BM25Index:
             found.append((rows[kept], scores[kept]))
             if len(kept) > depth:
                 lowest = np.partition(found[-1][1], -depth)[-depth]
-        rows, scores = top(*(np.concatenate(parts)[None] for parts in zip(*found, strict=True)), depth)
-        return rows[0], scores[0]
+        of_lists = [np.concatenate(parts)[None] for parts in zip(*found, strict=True)]
+        best = top(of_lists[0], of_lists[1], depth)
+        return best[0][0], best[1][0]
 
 
 def _tokenize_passages(tokenizer: Tokenizer, path: Path) -> Iterator[list[int]]:

@@ -6,7 +6,7 @@ finds the best passages with their ties, in NumPy as in torch.
 """
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -81,7 +81,7 @@ def array_top_k(matrix: NDArray[Any], queries: Matrix, k: int, *, name: str = "k
     *Shape:* matrix (m, d), queries (n, d) -> (n, k) each.
     """
     blocks = ((first, block[:, None]) for first, block in array_blocks(matrix))
-    return _search(blocks, *matrix.shape, queries, k, name)
+    return _search(blocks, len(matrix), matrix.shape[1], queries, k, name)
 
 
 def block_top_k(block: Matrix, queries: Matrix, k: int) -> tuple[Rows, Scores]:
@@ -114,7 +114,7 @@ def _search(
     with tqdm(total=n_passages, desc="search", unit="passage", unit_scale=True, delay=2) as bar:
         for first, block in blocks:
             for i, part in enumerate(parts):
-                found = None
+                found: Any = None
                 for view in range(block.shape[1]):  # a passage among the k best is so by its best view alone
                     nearest = engine.nearest(np.ascontiguousarray(block[:, view]), part, k)
                     found = nearest if found is None else engine.join(found, nearest, k, distinct=True)
@@ -204,7 +204,8 @@ def _engine() -> "_Faiss":
 class _Faiss:
     """Search on the CPU: FAISS finds the best passages of a block, NumPy merges them as keys."""
 
-    sort, least = staticmethod(np.sort), staticmethod(least)  # of keys. *Shape:* (n, c)
+    sort: Callable[[Any], Any] = staticmethod(np.sort)  # of keys. *Shape:* (n, c) -> the same
+    least: Callable[[Any, int], Any] = staticmethod(least)
 
     def put(self, queries: Matrix) -> Any:
         """Queries where they are searched with. *Shape:* (n, d) -> the same."""
@@ -262,10 +263,5 @@ class _Torch(_Faiss):
     def ranked(self, keys: Any) -> Keys:
         return np.asarray(self.sort(keys).cpu())
 
-    @staticmethod
-    def sort(keys: Any) -> Any:
-        return keys.sort().values
-
-    @staticmethod
-    def least(keys: Any, k: int) -> Any:
-        return keys.topk(min(k, keys.shape[1]), largest=False, sorted=False).values
+    sort = staticmethod(lambda keys: keys.sort().values)
+    least = staticmethod(lambda keys, k: keys.topk(min(k, keys.shape[1]), largest=False, sorted=False).values)

@@ -214,8 +214,8 @@ def check_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
     vectors = []
     with explained(name):  # it reads a text for the first time
         for texts in (["a"], ["a", "a " * 8]):
-            tokens, rows = TextTokens.of(texts, tokenizer), np.arange(len(texts))
-            found, mask = token_states(model.base_model, single_batch(tokens, rows, Template(tokenizer), 10))
+            tokens, both = TextTokens.of(texts, tokenizer), np.arange(len(texts))
+            found, mask = token_states(model.base_model, single_batch(tokens, both, Template(tokenizer), 10))
             vectors.append(embedding(found, mask, pooling="mean", similarity="cosine")[0])
     off = float((vectors[0] - vectors[1]).norm())
     if not off <= ROUNDING:  # also where it is NaN
