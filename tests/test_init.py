@@ -1,6 +1,5 @@
 """`gnn-encoder init`: what it reads, chooses, writes, prints and refuses."""
 
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -115,16 +114,11 @@ def test_a_second_experiment_is_refused_and_single_values_are_not() -> None:
         ([], "nothing to change: give --data, a file of configs/, or values such as mgt.beta=0.1"),
         (["configs/marco.yaml"], "configs/marco.yaml: no such file; give one of configs/, or a value such as"),
         (["seed=1", "configs/nq.yaml"], "'configs/nq.yaml': must be KEY=VALUE with a dotted key"),
-        (["mgt..beta=1"], "'mgt..beta=1': must be KEY=VALUE"),
         (["data.path="], "'data.path=': must be KEY=VALUE with a dotted key, such as mgt.beta=0.1 or data.path=null"),
         (["mgt.beta=[1"], "'mgt.beta=[1': not valid YAML: "),
         (["seed=9999-99-99"], "'seed=9999-99-99': not valid YAML: month must be in 1..12; correct it"),
-        ([f"seed={{a: {'9' * 5000}}}"], "999...: not valid YAML: Exceeds the limit (4300 digits)"),
         (["mgt.betta=0.1"], "mgt.betta=0.1: mgt.betta is not a parameter (value 0.1); remove it or correct its name"),
         (["mgt.beta=2"], "mgt.beta=2: mgt.beta is 2: input should be less than or equal to 0.5"),
-        (["mgt=2"], "mgt=2: mgt is 2: must be lines of `key: value`; "),
-        (["mgt.beta.x=2"], "mgt.beta.x=2: mgt.beta is {'x': 2}: input should be a valid number"),
-        (["seed=3", "pair.s_pos='5e-5'"], "pair.s_pos is the text '5e-5': must be a number such as 5e-5, without"),
         (["configs/nq.yaml", "data.source=beir"], "configs/nq.yaml data.source=beir: data.name is set"),
         (["mine_candidates.depth=9"], "mine_candidates.depth=9: denoise.range_m"),
         (["bad.yaml"], "bad.yaml: not valid YAML: "),
@@ -133,6 +127,10 @@ def test_a_second_experiment_is_refused_and_single_values_are_not() -> None:
         (["--data", "beir", "--path", "nowhere"], "--path is nowhere: no such file or folder; correct it"),
         (["--data", "beir"], "data.path is null: source beir needs the folder that holds corpus.jsonl; set data.path"),
         (["--data", "beer"], "data.source is 'beer'"),
+        (
+            ["--data", "beir", "--path", "bad", f"encoder.model={TINY / 'model'}"],
+            "corpus.jsonl, line 121: '[1]' is not",
+        ),
         (["--data", "beir", "configs/nq.yaml"], "'configs/nq.yaml': must be KEY=VALUE with a dotted key"),
         ([f"encoder.model={TINY / 'model'}"], "encoder.frozen_layers is 3: the model has 2 layers; lower it"),
         (["encoder.model=other"], "modules.json has Transformer, Dense, where Transformer, Pooling, "),
@@ -141,6 +139,8 @@ def test_a_second_experiment_is_refused_and_single_values_are_not() -> None:
 def test_mistakes_are_one_line_and_change_nothing(arguments: list[str], message: str) -> None:
     Path("bad.yaml").write_text("mgt:\n  beta: 0.1\n  beta: 0.2\n")
     Path("empty.yaml").write_text("")
+    with Path(shutil.copytree(TINY / "beir", "bad"), "corpus.jsonl").open("a") as corpus:
+        corpus.write("[1]\n")
     modules = '[{"path": "", "type": "m.Transformer"}, {"path": "1", "type": "m.Dense"}]'
     Path(shutil.copytree(TINY / "model", "other"), "modules.json").write_text(modules)
     assert message in refusal(*arguments)
@@ -194,22 +194,6 @@ def test_texts_are_read_whole_and_the_user_s_values_stay() -> None:
     assert any(line.startswith("! ") and line.endswith(cure) for line in told)
     assert any("480 candidates and 1,500 edges" in line for line in told)  # 60 queries with 8 and with 25 passages
     assert (load_params().encoder.passage_length, load_params().train_cross_encoder.max_length) == (16, 40)
-
-
-@pytest.mark.parametrize(
-    ("file", "change", "told"),
-    [
-        ("corpus.jsonl", ("", '{"_id": "p1"\n'), 'corpus.jsonl, line 121: \'{"_id": "p1"\' is not JSON'),
-        ("qrels/train.tsv", ("", "q01\tnope\t1\n"), "train.tsv, line 66: passage 'nope' is not in the corpus"),
-        ("qrels/dev.tsv", ("", "nobody\tdance-8\t1\n"), "line 18: query 'nobody' is not among the queries"),
-        ("qrels/test.tsv", (r"\t\d+\n", ""), "qrels of split test: no query has a positive grade"),
-    ],
-)
-def test_bad_data_are_one_line_with_their_place(file: str, change: tuple[str, str], told: str) -> None:
-    """A line is added, or each grade becomes 0."""
-    path, (grade, line) = Path(shutil.copytree(TINY / "beir", "corpus"), file), change
-    path.write_text((re.sub(grade, "\t0\n", path.read_text()) if grade else path.read_text()) + line)
-    assert told in refusal("--data", "beir", "--path", "corpus", f"encoder.model={TINY / 'model'}")
 
 
 def test_a_tokenizer_s_lengths_and_unknown_tokens() -> None:

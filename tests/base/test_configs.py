@@ -83,12 +83,3 @@ def test_hyper_parameters_are_the_papers(name: str) -> None:
     params = complete(name)
     expected = EVERYWHERE | EACH[name]
     assert {key: reduce(getattr, key.split("."), params) for key in expected} == expected
-
-
-@pytest.mark.parametrize("name", PAPERS)
-def test_every_hyper_parameter_of_the_papers_names_its_source(name: str) -> None:
-    lines = (CONFIGS / f"{name}.yaml").read_text().splitlines()
-    for key in ("k", "beta", "encoder_learning_rate", "gnn_learning_rate", "query_length", "positive_threshold"):
-        found = [line for line in lines if line.strip().startswith(f"{key}: ") and "  # " in line]
-        assert found
-        assert all(any(paper in line.partition("#")[2] for paper in ("G ", "P ", "R's")) for line in found)

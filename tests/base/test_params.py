@@ -82,14 +82,6 @@ def test_a_wrong_value(
     assert message(values, tmp_path) == expected
 
 
-@pytest.mark.parametrize("gate", ["learnt", 1.5])
-def test_a_wrong_gate(values: dict[str, Any], tmp_path: Path, gate: object) -> None:
-    values["mgt"]["gate"] = gate
-    text = message(values, tmp_path)
-    assert text.startswith(f"mgt.gate is {gate!r}: input should be 'learned'; mgt.gate is ")
-    assert "float" not in text and "literal" not in text
-
-
 def test_a_missing_key(values: dict[str, Any], tmp_path: Path) -> None:
     del values["mgt"]["beta"], values["index"]
     assert message(values, tmp_path) == f"mgt.beta is missing; {DEFAULTS}; index is missing; {DEFAULTS}"
@@ -104,12 +96,6 @@ def test_no_parameters_at_all(values: dict[str, Any], tmp_path: Path) -> None:
     assert message("seed: [", tmp_path).startswith("not valid YAML in UTF-8: ")
     twice = "seed: 1\nmgt:\n  beta: 0.1\n  gate: 0.2\n  beta: 0.1\n"
     assert message(twice, tmp_path) == "not valid YAML in UTF-8: key beta stands in lines 3 and 5; keep one of them"
-
-
-def test_parameters_that_do_not_fit_together(values: dict[str, Any], tmp_path: Path) -> None:
-    values["mine_candidates"]["depth"] = 20
-    values["denoise"]["range_max"] = 21
-    assert message(values, tmp_path) == "denoise.range_max is 21: must be at most mine_candidates.depth, 20"
 
 
 def test_some_parameters_alone(values: dict[str, Any], tmp_path: Path) -> None:

@@ -53,17 +53,11 @@ EXPRESSIONS = [
 ]
 
 
-@pytest.mark.parametrize(("answers", "text", "expected"), [case[1:] for case in STRINGS], ids=[c[0] for c in STRINGS])
-def test_strings(answers: list[str], text: str, expected: bool) -> None:
-    assert finder(answers, "string")(prepared(text, "string")) is expected
-    assert literally(answers, text) is expected
-
-
-@pytest.mark.parametrize(
-    ("answers", "text", "expected"), [case[1:] for case in EXPRESSIONS], ids=[c[0] for c in EXPRESSIONS]
-)
-def test_expressions(answers: list[str], text: str, expected: bool) -> None:
-    assert finder(answers, "regex")(prepared(text, "regex")) is expected
+def test_texts_by_hand() -> None:
+    for what, answers, text, expected in STRINGS:
+        assert finder(answers, "string")(prepared(text, "string")) is literally(answers, text) is expected, what
+    for what, answers, text, expected in EXPRESSIONS:
+        assert finder(answers, "regex")(prepared(text, "regex")) is expected, what
 
 
 def literally(answers: Sequence[str], text: str) -> bool:
@@ -164,12 +158,6 @@ def test_by_hand(queries: Path, passages: Path) -> None:
     assert found["place"].is_sorted() and found.columns == ["place", "query", "passage"]
 
 
-def test_pairs_by_expressions(tmp_path: Path, passages: Path) -> None:
-    queries = write_queries(tmp_path / "dev.parquet", [["ov.n$"], [r"^salt\w"]])
-    found = answered(every_pair(2, 10), queries, passages, "regex")
-    assert set(found.select("query", "passage").rows()) == {(0, 4), (0, 5), (1, 7)}
-
-
 def test_several_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(1)
     texts = [" ".join(generator.choice(WORDS, 3)) for _ in range(40)]
@@ -186,7 +174,10 @@ def test_several_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     assert answered(every_pair(30, 40), queries, passages, "string").equals(alone)
 
 
-def test_what_is_no_expression_is_named(tmp_path: Path, passages: Path) -> None:
+def test_expressions_in_tables(tmp_path: Path, passages: Path) -> None:
+    queries = write_queries(tmp_path / "dev.parquet", [["ov.n$"], [r"^salt\w"]])
+    found = answered(every_pair(2, 10), queries, passages, "regex")
+    assert set(found.select("query", "passage").rows()) == {(0, 4), (0, 5), (1, 7)}
     queries = write_queries(tmp_path / "dev.parquet", [["fine"], ["("]])
     with pytest.raises(UserError, match=r"dev.parquet, query 'q1', answers: '\(' is no regular expression"):
         answered(every_pair(1, 10), queries, passages, "regex")
@@ -203,25 +194,17 @@ def test_judged_by_answers(tmp_path: Path, answers: list[list[str] | None], expe
 # --- the positive of a query that has only answers: BM25's first passage that holds one ------------------------------
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> tuple[Path, Path]:
-    answers: list[list[str] | None] = [["oven"], ["pan", "salt"], ["gas"], []]
-    texts = ["nothing", "a hot oven", "the oven", "a pan", "oven and pan"]
-    return write_queries(tmp_path / "dev.parquet", answers), write_passages(tmp_path / "passages.parquet", texts)
-
-
 def bm25(rankings: dict[str, list[str]]) -> pl.DataFrame:
     rows = [(qid, pid, rank) for qid, pids in rankings.items() for rank, pid in enumerate(pids, 1)]
     return pl.DataFrame(rows, schema={"qid": pl.String, "pid": pl.String, "rank": pl.Int32}, orient="row")
 
 
-def test_the_first_one_in_the_run(tables: tuple[Path, Path]) -> None:
+def test_the_first_one_in_the_run(tmp_path: Path) -> None:
+    answers: list[list[str] | None] = [["oven"], ["pan", "salt"], ["gas"], []]
+    texts = ["nothing", "a hot oven", "the oven", "a pan", "oven and pan"]
+    tables = write_queries(tmp_path / "dev.parquet", answers), write_passages(tmp_path / "passages.parquet", texts)
     run = bm25({"q1": ["p1", "p4", "p3"], "q0": ["p0", "p2", "p1"], "q2": ["p0", "p1"], "q3": ["p1"]})
     table = best_answered(run, *tables, "string")
-    assert table.rows() == [("q0", "p2", 1), ("q1", "p4", 1)]
-    assert table.to_arrow().cast(QRELS).num_rows == 2
-
-
-def test_no_query_has_one(tables: tuple[Path, Path]) -> None:
+    assert table.rows() == [("q0", "p2", 1), ("q1", "p4", 1)] and table.to_arrow().cast(QRELS).num_rows == 2
     with pytest.raises(UserError, match="dev.parquet: BM25's first 100 passages hold an answer of no query; "):
         best_answered(bm25({"q0": ["p0"], "q2": ["p1"]}), *tables, "string")

@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import redirect_stderr
@@ -76,20 +75,9 @@ def told(read: Callable[[], Any]) -> Any:
         return UserError(line)
 
 
-def lines(*rows: Any) -> bytes:
-    """JSON of each row, and texts as they are."""
-    return "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows).encode()
-
-
 def plain_lines(content: bytes) -> list[bytes]:
     """The lines of a text file that are not blank, without byte order marks, of which joined files have some inside."""
     return [line for line in (re.sub(rb"^(\xef\xbb\xbf)+", b"", one) for one in content.split(b"\n")) if line.strip()]
 
 
-CORPUS = lines(
-    {"_id": "p1", "title": "Ash", "text": "A tree with black buds."},
-    {"_id": "p2", "title": None, "text": "Yew is poisonous."},
-    {"_id": "p3", "title": "Oars", "text": ""},
-    {"_id": "p4", "text": "Café, İstanbul and ½ \U0001f600.", "metadata": {"url": None}},
-)
 RUN = b"q1 Q0 p1 1 2.5 mine\nq1 Q0 p2 2 1e-3 mine\nq2\tQ0\tp1\t1\t-1\tmine\n"

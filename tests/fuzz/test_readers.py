@@ -3,7 +3,6 @@
 scripts/test.sh tests/fuzz --long         thousands of new examples of each format, some hours
 """
 
-import gzip
 import json
 import re
 from collections import Counter
@@ -24,7 +23,6 @@ from hypothesis import strategies as st
 from gnn_encoder.add import _read
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.runs import read_run, read_scored_run
-from gnn_encoder.data.packages import open_insuranceqa
 from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.data.queries import read_generated, read_texts
 from gnn_encoder.data.reading import QRELS_HEADER, DataSource, read_judged
@@ -36,7 +34,7 @@ from gnn_encoder.pipeline.params import Data, load_params
 from ..data import sources as data_sources
 from ..data.conftest import data_of
 from ..project import ROOT
-from .mangling import CORPUS, RUN, flipped, folders, lines, mangled, plain_lines, told, write
+from .mangling import RUN, flipped, folders, mangled, plain_lines, told, write
 from .tables import npy, parquet, tables
 
 SOURCES = {
@@ -45,9 +43,10 @@ SOURCES = {
 }
 HEADERS = (QRELS_HEADER, QRELS_HEADER[:2])
 GIVEN = b"p1\twhat is ash\np1\tis ash hard\np2\tyew\n"
-PREDICTED = lines({"id": "p1", "predicted_queries": ["what", "is"]}, {"_id": "p2", "query": "yew"})
+CORPUS = data_sources.CORPUS.encode()
+PREDICTED = b'{"id": "p1", "predicted_queries": ["what", "is"]}\n{"_id": "p2", "query": "yew"}\n'
 FILES: dict[str, tuple[bytes, Callable[[Path], Iterable[Any]]]] = {
-    "qrels.tsv": (lines("query-id\tcorpus-id\tscore", "q1\tp1\t1", "q2\tp2\t0", "q3\tp1\t1.0"), read_judged),
+    "qrels.tsv": (b"query-id\tcorpus-id\tscore\nq1\tp1\t1\nq2\tp2\t0\nq3\tp1\t1.0\n", read_judged),
     "qrels.txt": (b"q1 0 p1 1\nq1\t0\tp2\t0\n\nq2 0 p1 1.0\n", read_judged),
     "given.tsv": (GIVEN, read_generated),
     "given.jsonl": (PREDICTED, read_generated),
@@ -62,17 +61,6 @@ def test_sources(name: str, data: st.DataObject) -> None:
     with TemporaryDirectory() as place:
         write(Path(place), data.draw(folders(files)))
         check(data_of(path=place, **options), open_source, Path(place) / "out")
-
-
-@given(data=st.data())
-def test_insuranceqa(data: st.DataObject) -> None:
-    asked = {str(i): {"en": f"question {i}", "answers": [str(i % 4)]} for i in range(4)}
-    files = {name: asked for name in ("train", "valid", "test")} | {"answers": {str(i): {"en": "a"} for i in range(4)}}
-    with TemporaryDirectory() as place:
-        for name, value in files.items():
-            content = data.draw(mangled(json.dumps(value).encode()))
-            Path(place, f"{name}.json.gz").write_bytes(gzip.compress(content, mtime=0))
-        check(data_of(source="insuranceqa"), lambda _: open_insuranceqa(Path(place)), Path(place) / "out")
 
 
 @given(log=tables("query", "pid", "count"), texts=tables("text"), qrels=tables("qid", "pid", "grade"))
@@ -155,13 +143,6 @@ def test_what_is_added(content: bytes) -> None:
 PARAMS = (ROOT / "params.yaml").read_bytes()
 SECTIONS = re.findall(r"^(\w+):", PARAMS.decode(), re.MULTILINE)
 KEYS = [*SECTIONS, "mgt.beta", "data.path", "data.names.train"]
-
-
-@given(content=mangled(PARAMS))
-def test_params(content: bytes) -> None:
-    with TemporaryDirectory() as place:
-        write(Path(place), {"params.yaml": content})
-        told(lambda: load_params(Path(place, "params.yaml")))
 
 
 @given(

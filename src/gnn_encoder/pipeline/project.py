@@ -2,15 +2,14 @@
 
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-import yaml
 from pydantic import ValidationError, model_validator
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import MANIFEST, read_json
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.section import Section
+from gnn_encoder.pipeline.section import Section, described, parse_yaml
 
 DATA = Path("data")
 PREPARED = DATA / "prepared"
@@ -122,7 +121,6 @@ UNTOUCHED = "untouched"  # the base model as it comes
 LOGGED = "logged_neighbours"  # the system that looks up similar logged queries
 HYBRID = "hybrid"  # BM25, a dense system and the log together
 DENSE = ("plain", "views", "shifted", "graph")  # kinds that search vectors
-BASES = {"shifted": ("plain",), "graph": ("plain",), "reordered": DENSE}  # kind -> kinds that its `base` may have
 
 
 class System(Section):
@@ -130,7 +128,7 @@ class System(Section):
 
     Attributes:
         name, branch: the keys that it stands under.
-        base: the system that it is made from, where its kind has one (`BASES`).
+        base: the system that it is made from, where it is made from one.
         by: how a reordered system ranks anew: a method of `closed_form.METHODS`, or `logged` queries.
     """
 
@@ -167,17 +165,6 @@ class Registry(Section):
             for name, system in one["systems"].items():
                 system |= {"name": name, "branch": branch}
         return values
-
-    @model_validator(mode="after")
-    def _names_are_known(self) -> Self:
-        based = self.of_kind(*BASES)
-        named = [(f"{name}.base", one.base, self.of_kind(*BASES[one.kind])) for name, one in based.items()]
-        for branch, one in self.branches.items():
-            named += [(f"{branch}.baseline", one.baseline, self.systems)]
-        for place, name, known in named:
-            if name not in known:
-                raise ValueError(f"{place} is {name!r}: must be one of {', '.join(known)}")
-        return self
 
     @property
     def systems(self) -> dict[str, System]:
@@ -222,12 +209,6 @@ def read_registry(path: Path) -> Registry:
     if not path.is_file():
         raise UserError(f"{path}: no such file; run from the project's root")
     try:
-        return Registry.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")), strict=False)
+        return Registry.model_validate(parse_yaml(path.read_bytes(), path))
     except ValidationError as error:
-        first = error.errors()[0]
-        place, told = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
-        rule = f"{place}: {told[0].lower()}{told[1:]}".removeprefix(": ")
-        raise UserError(f"{path}: {rule}; see its comments") from error
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        told = " ".join(str(error).split())
-        raise UserError(f"{path}: not a registry of systems ({told}); see its comments") from error
+        raise UserError(f"{path}: {described(error)}") from error
