@@ -28,7 +28,7 @@ from gnn_encoder.gnn.neighbourhood import CorpusGNN, Neighbourhood, Subgraph
 from gnn_encoder.gnn.network import CONFIG, WEIGHTS, QueryPassageGNN
 from gnn_encoder.gnn.tasks import CachedEmbeddings
 from gnn_encoder.gnn.train import CACHED_PASSAGES, CACHED_QUERIES, draw_dev, new_gnn, train_on_embeddings
-from gnn_encoder.pipeline.params import MGT, Alone, Beta, Count, Epochs, Gate, Number, Rate, Several
+from gnn_encoder.pipeline.params import Alone, Beta, Count, Epochs, Gate, Number, PhaseOne, Rate, Several
 from gnn_encoder.pipeline.section import Section, described
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.batches import WINDOW
@@ -128,19 +128,14 @@ class GNNEncoder:
         Here only the network learns, not the encoder, and edges have no features of a cross-encoder.
         """
         graph = {"k": 25, "labelled": False, "sums": False, "similarity": "dot", "temperature": 1.0}
-        training = {"softmax": "batch", "beta": 0.05, "epochs": 5, "batch_size": 1_024}
-        return cls().set_params(**(graph | training | {"learning_rate": 5e-5, "patience": 1_000} | changes))
+        return cls().set_params(**graph | {"softmax": "batch", "learning_rate": 5e-5, "patience": 1_000} | changes)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
-        """Change some parameters.
-
-        Raises:
-            UserError: there is no parameter of that name.
-        """
+        """Change some parameters."""
         for name, value in params.items():
             if name not in (known := self.get_params()):
                 raise UserError(f"{name} is not a parameter; must be one of {', '.join(known)}")
@@ -156,18 +151,15 @@ class GNNEncoder:
         dev: tuple[NDArray[Any], Any],
         unlabelled: NDArray[Any] | None = None,
     ) -> Self:
-        """Build the graph and train the network on it.
+        """Build the graph and train the network on it; passages may be mapped, and are read in blocks.
 
         Args:
-            passages: vectors of floats, in memory or mapped; they are read in blocks. *Shape:* (m, d).
-            queries: training queries. *Shape:* (n, d).
-            relevant: which passages are relevant for which of them: a SciPy sparse matrix *Shape:* (n, m), or pairs of
+            relevant: which passages are relevant for which queries: a SciPy sparse matrix *Shape:* (n, m), or pairs of
                 rows, query first *Shape:* (pairs, 2).
             dev: other queries and what is relevant for them. By a sample's RR@10 the best weights are kept.
-            unlabelled: queries that nobody has labelled, which become nodes too. *Shape:* (u, d).
+            unlabelled: queries that nobody has labelled, which become nodes too.
 
-        Raises:
-            UserError: an array does not fit the others or holds NaN, a label is of no row, a parameter out of bounds.
+        *Shape:* passages (m, d), queries (n, d), unlabelled (u, d).
         """
         mgt = self._section()
         given = TrainingData.check(passages, queries, relevant, dev, unlabelled, similarity=self.similarity)
@@ -199,12 +191,10 @@ class GNNEncoder:
         stay those of `fit`, so that old passages do not change with new ones.
 
         Args:
-            passages: vectors of the same encoder, read in blocks. *Shape:* (b, d).
             rows: the row of each in the passages of `fit`, -1 for a new one; None: all of them, in the same order.
-                *Shape:* (b,).
-            out: where the result is written, such as a mapped file; None: a new array of float32. *Shape:* (b, d).
+            out: where the result is written, such as a mapped file; None: a new array of float32.
 
-        *Shape:* (b, d).
+        *Shape:* passages (b, d), rows (b,) -> (b, d).
         """
         self._check_fitted()
         passages = check_vectors("passages", passages, columns=self.n_features_in_, similarity=self.similarity)
@@ -226,11 +216,7 @@ class GNNEncoder:
         return result
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted estimator as a folder of safetensors and JSON, which takes its place whole.
-
-        Raises:
-            UserError: the folder is there already and holds something else.
-        """
+        """Write the fitted estimator as a folder of safetensors and JSON, which takes its place whole."""
         self._check_fitted()
         folder = Path(folder).resolve()
         if folder.exists() and not (folder.is_dir() and {path.name for path in folder.iterdir()} <= FILES):
@@ -251,11 +237,7 @@ class GNNEncoder:
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
-        """Read what `save` wrote.
-
-        Raises:
-            UserError: a file is missing or damaged.
-        """
+        """Read what `save` wrote."""
         folder = Path(folder)
         for path in (folder / name for name in sorted(FILES)):
             if not path.is_file():
@@ -272,14 +254,14 @@ class GNNEncoder:
         found._open(informed)
         return found
 
-    def _section(self) -> MGT:
+    def _section(self) -> PhaseOne:
         """The parameters, checked, as section `mgt`, as far as phase one reads it."""
         try:
             values = PARAMETERS.model_validate(self.get_params()).model_dump()
         except ValidationError as error:
             raise UserError(described(error)) from error
-        shared, alone = ({name: values[name] for name in of.model_fields if name in values} for of in (MGT, Alone))
-        return MGT.model_construct(**shared, masking="mgt", alone=Alone.model_construct(**alone))
+        shared, alone = ({name: values[name] for name in of.model_fields if name in values} for of in (PhaseOne, Alone))
+        return PhaseOne(**shared, masking="mgt", alone=Alone(**alone))
 
     def _link(self, passages: NDArray[Any], pairs: pl.DataFrame) -> Examples:
         """Make the graph (section 3.2). Hard negatives are what a query retrieves and is not labelled with."""
@@ -291,27 +273,15 @@ class GNNEncoder:
         self.graph_ = Graph(passages=found, score=scores, n_passages=len(passages))
         return to_examples(examples_from_candidates(pairs, candidates), len(passages))
 
-    def _train(self, given: TrainingData, mgt: MGT, near: Neighbourhood, examples: Examples) -> None:
+    def _train(self, given: TrainingData, mgt: PhaseOne, near: Neighbourhood, examples: Examples) -> None:
         """Phase one of Masked Graph Training (section 3.4)."""
-        sample = draw_dev(
-            given.dev_pairs,
-            lambda rows: given.dev_queries[rows],
-            given.passages,
-            size=CACHED_QUERIES,
-            whole=CACHED_PASSAGES,
-            depth=POOL_DEPTH,
-            seed=self.seed,
-        )
+        sizes: dict[str, Any] = {"size": CACHED_QUERIES, "whole": CACHED_PASSAGES, "depth": POOL_DEPTH}
+        sample = draw_dev(given.dev_pairs, given.dev_queries.__getitem__, given.passages, seed=self.seed, **sizes)
+        cached = CachedEmbeddings(*map(torch.from_numpy, (given.nodes, given.dev_queries[sample.queries])))
+        to_train = self.gnn_, (near, near), supervise(examples, sample, mgt, mgt.alone, self.seed), cached
+        scale = 1 / self.temperature
         with TemporaryDirectory(prefix="gnn-encoder-") as folder:
-            self.history_: History = train_on_embeddings(
-                self.gnn_,
-                (near, near),
-                supervise(examples, sample, mgt, mgt.alone, self.seed),
-                CachedEmbeddings(*map(torch.from_numpy, (given.nodes, given.dev_queries[sample.queries]))),
-                scale=1 / self.temperature,
-                mgt=mgt,
-                folder=Path(folder),
-            )
+            self.history_: History = train_on_embeddings(*to_train, scale=scale, mgt=mgt, folder=Path(folder))
 
     def _open(self, interactive: Matrix) -> None:
         """Make ready to inform passages, without those of `fit`."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,15 +19,6 @@ from gnn_encoder.vectors import UNIT, TrainingData, VectorFile, check_target, no
 METHODS = {MEAN: "mean of labelled queries", NUDGE_N: "NUDGE-N", FAMILY: "closed form"}
 
 
-class LabelsAlone(NamedTuple):
-    """What a method without a graph gives: new vectors of the labelled passages, which it chose on dev by RR@10."""
-
-    name: str
-    value: float
-    setting: str
-    moved: Matrix  # (l, d)
-
-
 def reciprocal_ranks(ranking: Rows, pairs: pl.DataFrame, m: int) -> NDArray[np.float64]:
     """RR@10 of each query that has a relevant one of `m` passages, by pairs. *Shape:* (q, at most 10) -> (judged,)."""
     keys = np.arange(len(ranking))[:, None] * m + ranking
@@ -39,10 +30,10 @@ def reciprocal_ranks(ranking: Rows, pairs: pl.DataFrame, m: int) -> NDArray[np.f
 
 def labels_alone(
     passages: NDArray[Any], labelled: LabelledPassages, queries: Matrix, pairs: pl.DataFrame, *, unit_length: bool
-) -> Iterator[LabelsAlone]:
-    """What the labels give without a graph; dev queries choose, for which the passages of `pairs` are relevant.
+) -> Iterator[tuple[str, float, str, Matrix]]:
+    """What the labels give without a graph: name, RR@10, what dev chose, and new vectors of the labelled passages.
 
-    *Shape:* passages (m, d), queries (q, d).
+    *Shape:* passages (m, d), dev queries (q, d), of which `pairs` says what is relevant; new vectors (l, d).
     """
 
     def values(rankings: Iterable[Rows]) -> list[float]:
@@ -50,17 +41,13 @@ def labels_alone(
 
     dev = DevQueries(rows=np.arange(len(queries)), measure="RR@10", depth=DEPTH, values=values)
     unmoved = Unmoved(passages, labelled, queries, DEPTH)
-
-    def best(method: str, name: str) -> LabelsAlone:
-        settings, moved = settings_of(method, labelled, unmoved, pairs, unit_length=unit_length)
-        choice = best_on_dev(settings, lambda one: unmoved.rank(moved(one))[0], dev)
-        return LabelsAlone(name, choice.chosen.value, shown(choice.setting), moved(choice.setting))
-
-    (untouched,) = values([unmoved.rank(labelled.vectors)[0]])
-    yield LabelsAlone("as they came", untouched, "", labelled.vectors)
+    yield "as they came", values([unmoved.rank(labelled.vectors)[0]])[0], "", labelled.vectors
     for method, name in METHODS.items():
         if method != NUDGE_N or unit_length:  # it is about vectors of length 1
-            yield best(method, name)
+            settings, moved = settings_of(method, labelled, unmoved, pairs, unit_length=unit_length)
+            rankings = (unmoved.rank(moved(setting))[0] for setting in settings)
+            choice = best_on_dev(settings, rankings, dev)
+            yield name, choice.chosen.value, shown(choice.setting), moved(choice.setting)
 
 
 def inform(
@@ -75,8 +62,7 @@ def inform(
 ) -> Iterator[str]:
     """Write the vectors of the method that is best on dev, and give the lines of a table of what each method has there.
 
-    Args:
-        params: parameters of `GNNEncoder`; without `similarity`, it is "cosine" where all vectors have length 1.
+    Without `similarity` among the parameters of `GNNEncoder`, it is "cosine" where all vectors have length 1.
     """
     check_target(out, passages, (queries, qrels, dev_queries, dev_qrels, unlabelled))
     file, data, odd = read_files(passages, queries, qrels, dev_queries, dev_qrels, unlabelled)
@@ -88,11 +74,13 @@ def inform(
         yield f"! {odd}, not 1: scores are inner products, and NUDGE-N is left out"
     yield f"{m} passages, {data.pairs['query'].n_unique()} labelled queries; similarity {gnn.similarity}; k {gnn.k}"
     yield f"{'':28} {'RR@10 on dev':>12}  chosen on dev"
-    labelled, found = LabelledPassages.of(matrix, data.pairs, data.nodes), list[LabelsAlone]()
-    for one in labels_alone(matrix, labelled, data.dev_queries, data.dev_pairs, unit_length=unit_length):
-        yield line(one.name, one.value, one.setting)
-        found.append(one)
-    best = max(found, key=lambda one: one.value)
+    labelled, found = LabelledPassages.of(matrix, data.pairs, data.nodes), list[tuple[float, str, Matrix]]()
+    for name, value, setting, moved in labels_alone(
+        matrix, labelled, data.dev_queries, data.dev_pairs, unit_length=unit_length
+    ):
+        yield line(name, value, setting)
+        found.append((value, name, moved))
+    plain, plain_name, plain_moved = max(found, key=lambda one: one[0])
     (training, more), dev = np.split(data.nodes, [data.training]), (data.dev_queries, data.dev_pairs.to_numpy())
     gnn.fit(matrix, training, data.pairs.to_numpy(), dev=dev, unlabelled=more if len(more) else None)
     with writing(out, file) as informed:
@@ -100,10 +88,10 @@ def inform(
         ranking = array_top_k(informed, data.dev_queries, min(DEPTH, m))[0]
         value = float(reciprocal_ranks(ranking, data.dev_pairs, m).mean())
         yield line("GNN-encoder", value, _trained(gnn))
-        if best.value >= value:  # of equally good ones the plainer one
+        if plain >= value:  # of equally good ones the plainer one
             for first, block in array_blocks(matrix):
-                informed[first : first + len(block)] = labelled.place(first, block, best.moved)
-    yield f"{out}: {best.name if best.value >= value else 'GNN-encoder'}, the best on dev"
+                informed[first : first + len(block)] = labelled.place(first, block, plain_moved)
+    yield f"{out}: {plain_name if plain >= value else 'GNN-encoder'}, the best on dev"
     yield "Index these vectors as they are, for inner products: what normalises them loses the gain. Queries stay."
 
 

@@ -66,7 +66,7 @@ class TrainingData:
         similarity: str,
         names: Iterable[object] = NAMES,
     ) -> Self:
-        """Check the arguments of `fit`; `names`: what errors call them."""
+        """Check the arguments of `fit`, which errors call by these `names`."""
         if not (isinstance(dev, tuple | list) and len(dev) == 2):
             raise UserError("dev: must be a pair of the dev queries' vectors and what is relevant for them")
         of_passages, of_queries, of_relevant, of_dev, of_dev_relevant, of_unlabelled = map(str, names)
@@ -128,12 +128,7 @@ def not_of_length(matrix: NDArray[Any], least: float, most: float, *, name: str)
 
 
 def labelled_pairs(name: str, relevant: Any, n_queries: int, n_passages: int) -> pl.DataFrame:
-    """Relevant pairs, called `name` in errors, as columns query, passage, sorted, each pair once.
-
-    Args:
-        relevant: a SciPy sparse matrix, whose entries above 0 are the pairs *Shape:* (n_queries, n_passages); or pairs
-            of rows, query first *Shape:* (pairs, 2).
-    """
+    """Relevant pairs, called `name` in errors, as columns query, passage, sorted, each pair once."""
     shape, sparse = (n_queries, n_passages), hasattr(relevant, "tocoo")
     rule = f"must be a SciPy sparse matrix of shape {shape}, or rows of queries and passages, of shape (pairs, 2)"
     if sparse:

@@ -10,11 +10,11 @@ from gnn_encoder.controls.closed_form import (
     DEPTH,
     GAMMAS,
     METHODS,
-    DevRanks,
     Form,
     LabelledPassages,
     Unmoved,
     best_form,
+    dev_values,
     settings_of,
     whitener,
 )
@@ -116,7 +116,7 @@ def test_values_are_those_of_a_ranking(
     unmoved = Unmoved(PASSAGES, LABELLED, DEV, DEPTH)
     whitened = LABELLED.sums @ whitener(LABELLED.moment, ridge)
     form = Form(weight=weight, power=power, ridge=ridge, unit_length=unit_length)
-    (value,) = DevRanks.of(LABELLED, unmoved, RELEVANT).values(LABELLED, whitened, [form])
+    (value,) = dev_values(LABELLED, unmoved, RELEVANT)(whitened, [form])
     moved = LABELLED.place(0, PASSAGES.copy(), form.moved(LABELLED, whitened))
     assert value == pytest.approx(reciprocal_rank(moved, every), abs=1e-9)
 

@@ -176,7 +176,7 @@ def test_the_first_of_equally_good_settings_is_chosen() -> None:
     dev = DevQueries(
         rows=np.arange(7), measure="RR@10", depth=1, values=lambda found: [float(one[0, 0]) for one in found]
     )
-    found = best_on_dev([{"weight": one} for one in first], lambda one: np.array([[first[float(one["weight"])]]]), dev)
+    found = best_on_dev([{"weight": one} for one in first], (np.array([[row]]) for row in first.values()), dev)
     assert found.setting == {"weight": -0.1} and found.chosen.value == 75 and found.queries == 7
     assert [(one.setting["weight"], one.value) for one in found.tried] == list(first.items())
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gnn_encoder.base.files import read_json, write_json
+from gnn_encoder.base.files import read_json
 from gnn_encoder.base.matrix import Rows, Scores
 from gnn_encoder.search.exact import top
 
@@ -31,19 +31,13 @@ class Tried:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The best of the settings tried.
-
-    Attributes:
-        measure: that of `evaluate.significance`.
-        queries: number of dev queries that chose.
-        facts: what else a reader or a search has to know, such as the unit of a weight.
-    """
+    """The best of the settings tried, by a measure of so many dev queries."""
 
     measure: str
     queries: int
     chosen: Tried
     tried: list[Tried]
-    facts: Setting = field(default_factory=dict)
+    facts: Setting = field(default_factory=dict)  # what else a reader or a search has to know, such as a weight's unit
 
     @property
     def setting(self) -> Setting:
@@ -54,10 +48,6 @@ class Choice:
         """Log what was chosen, of how many settings, and how good it is on dev."""
         points = f"{self.measure} {100 * self.chosen.value:.1f} on {self.queries} dev queries"
         log.info("%s: %s, the best of %d settings: %s", system, shown(self.setting), len(self.tried), points)
-
-    def write(self, folder: Path) -> None:
-        """Write the choice into an artifact's folder."""
-        write_json(folder / CHOICE, self)
 
 
 def read_choice(folder: Path) -> Choice:
@@ -72,25 +62,17 @@ def shown(setting: Setting) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class DevQueries:
-    """Dev queries that choose.
+    """Dev queries that choose, by a measure of their `depth` best passages."""
 
-    Attributes:
-        rows: their rows in a table, ascending. *Shape:* (n,).
-        measure: name of the measure that decides.
-        depth: passages per query that decide it.
-        values: gives the measure's mean for each of several rankings of these queries: rows of passages, best first, -1
-            where there is none. *Shape:* (n, k) each.
-    """
-
-    rows: Rows
+    rows: Rows  # (n,), ascending
     measure: str
     depth: int
-    values: Callable[[Iterable[Rows]], list[float]]
+    values: Callable[[Iterable[Rows]], list[float]]  # the measure's mean for each ranking of these: (n, k), -1: none
 
 
-def best_on_dev(settings: list[Setting], rank: Callable[[Setting], Rows], dev: DevQueries) -> Choice:
-    """The setting with which `rank` ranks the dev queries best; of equally good ones the first."""
-    values = dev.values(rank(setting) for setting in settings)
+def best_on_dev(settings: list[Setting], rankings: Iterable[Rows], dev: DevQueries) -> Choice:
+    """The setting with the best ranking of the dev queries; of equally good ones the first."""
+    values = dev.values(rankings)
     tried = [Tried(setting=setting, value=value) for setting, value in zip(settings, values, strict=True)]
     chosen = max(tried, key=lambda one: one.value)
     return Choice(measure=dev.measure, queries=len(dev.rows), chosen=chosen, tried=tried)
@@ -102,7 +84,7 @@ def ranked_anew(
     """The setting that ranks the candidates of the split `dev` best, and split -> its `depth` best passages."""
     passages, scores = candidates["dev"]
     of_sample = passages[dev.rows]
-    choice = best_on_dev(settings, lambda one: top(of_sample, scores(one)[dev.rows], dev.depth)[0], dev)
+    choice = best_on_dev(settings, (top(of_sample, scores(one)[dev.rows], dev.depth)[0] for one in settings), dev)
     return choice, {split: top(of, scores(choice.setting), depth) for split, (of, scores) in candidates.items()}
 
 

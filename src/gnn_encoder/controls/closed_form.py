@@ -193,12 +193,12 @@ class ClosedForm:
 
 def best_form(labelled: LabelledPassages, unmoved: Unmoved, pairs: pl.DataFrame, *, unit_length: bool) -> ClosedForm:
     """Try the family on dev; of equally good members the first is taken, h_p as it is. Arguments: `settings_of`."""
-    ranks, tried = DevRanks.of(labelled, unmoved, pairs), list[ClosedForm]()
+    values_of, tried = dev_values(labelled, unmoved, pairs), list[ClosedForm]()
     for ridge in RIDGES:
         by = whitener(labelled.moment, ridge)
         whitened = labelled.sums @ by
         forms = [Form(), *_members(labelled, whitened, ridge, unit_length=unit_length)]
-        values = ranks.values(labelled, whitened, forms)
+        values = values_of(whitened, forms)
         at = int(np.argmax(values))
         tried.append(ClosedForm(form=forms[at], whitener=by, value=float(values[at])))
     return max(tried, key=lambda one: one.value)
@@ -215,42 +215,30 @@ def _members(labelled: LabelledPassages, whitened: Matrix, ridge: float | None, 
             yield Form(weight=step * length / added, power=power, ridge=ridge, unit_length=unit)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DevRanks:
-    """What dev queries score where no member of the family changes it.
+def dev_values(
+    labelled: LabelledPassages, unmoved: Unmoved, pairs: pl.DataFrame
+) -> Callable[[Matrix, list[Form]], NDArray[np.float64]]:
+    """Gives the mean RR@10 with each of some members that have the same whitening. Arguments: `settings_of`.
 
-    *Shape:* queries (q, d); top (q, k), the best scores of passages without a label; own (q,), that of the first
-    relevant one among these, -inf where there is none; query, place (pairs,): the relevant passages that have a
-    label, as places among these, sorted by query.
+    It is that of the dev queries with a relevant passage, or of some of these where the labels are many. What scores
+    they give the passages without a label is looked up once.
     """
+    judged = pairs["query"].unique()
+    step = -(-len(judged) * len(labelled.passages) // TRIED)  # each so many-th query
+    pairs = pairs.filter(pl.col("query").is_in(judged.sort().gather_every(max(1, step)).implode()))
+    rows, query = np.unique(pairs["query"].to_numpy(), return_inverse=True)
+    passage, (others, top_scores) = pairs["passage"].to_numpy(), (matrix[rows] for matrix in unmoved.top)
+    m = 1 + max(passage.max(initial=0), others.max(initial=0))
+    relevant = contains(np.sort(query * m + passage), np.arange(len(rows))[:, None] * m + others)
+    # (q,): the score of the first relevant passage without a label, -inf where there is none
+    own = np.where(relevant, top_scores, -np.inf).max(axis=1, initial=-np.inf).astype(np.float32)
+    place = np.searchsorted(labelled.passages, passage)
+    moves = np.append(labelled.passages, -1)[place] == passage
+    order = np.argsort(query[moves], kind="stable")
+    query, place, queries = query[moves][order], place[moves][order], unmoved.queries[rows]
 
-    queries: Matrix
-    top: Scores
-    own: Scores
-    query: Rows
-    place: Rows
-
-    @classmethod
-    def of(cls, labelled: LabelledPassages, unmoved: Unmoved, pairs: pl.DataFrame) -> Self:
-        """Look up the relevant passages of dev queries, or of some where the labels are many."""
-        judged = pairs["query"].unique()
-        step = -(-len(judged) * len(labelled.passages) // TRIED)  # each so many-th query
-        pairs = pairs.filter(pl.col("query").is_in(judged.sort().gather_every(max(1, step)).implode()))
-        rows, query = np.unique(pairs["query"].to_numpy(), return_inverse=True)
-        passage, (others, scores) = pairs["passage"].to_numpy(), (matrix[rows] for matrix in unmoved.top)
-        m = 1 + max(passage.max(initial=0), others.max(initial=0))
-        relevant = contains(np.sort(query * m + passage), np.arange(len(rows))[:, None] * m + others)
-        own = np.where(relevant, scores, -np.inf).max(axis=1, initial=-np.inf)
-        place = np.searchsorted(labelled.passages, passage)
-        moves = np.append(labelled.passages, -1)[place] == passage
-        order = np.argsort(query[moves], kind="stable")
-        query, place = query[moves][order], place[moves][order]
-        return cls(queries=unmoved.queries[rows], top=scores, own=own.astype(np.float32), query=query, place=place)
-
-    def values(self, labelled: LabelledPassages, whitened: Matrix, forms: list[Form]) -> NDArray[np.float64]:
-        """The mean RR@10 with each of some members that have the same whitening. *Shape:* (forms,)."""
-        total = np.zeros(len(forms))
-        scales = [form.scale(labelled.counts) for form in forms]
+    def values(whitened: Matrix, forms: list[Form]) -> NDArray[np.float64]:
+        total, scales = np.zeros(len(forms)), [form.scale(labelled.counts) for form in forms]
         lengths = [  # by which the moved vectors are divided
             np.linalg.norm(labelled.vectors + scale[:, None] * whitened, axis=1).clip(min=1e-12)
             if form.unit_length
@@ -258,19 +246,20 @@ class DevRanks:
             for form, scale in zip(forms, scales, strict=True)
         ]
         size = max(1, ENTRIES // max(1, len(whitened)))
-        for first in range(0, len(self.queries), size):
+        for first in range(0, len(queries), size):
             part = slice(first, first + size)
-            low, high = np.searchsorted(self.query, [first, first + size])
-            pairs = self.query[low:high] - first, self.place[low:high]
-            q = self.queries[part]
-            base, added = q @ labelled.vectors.T, q @ whitened.T
+            low, high = np.searchsorted(query, [first, first + size])
+            found = query[low:high] - first, place[low:high]
+            base, added = queries[part] @ labelled.vectors.T, queries[part] @ whitened.T
             for number, (scale, length) in enumerate(zip(scales, lengths, strict=True)):
                 scores = (base + added * scale) / length
-                best = self.own[part].copy()
-                np.maximum.at(best, pairs[0], scores[pairs])
-                before = (scores > best[:, None]).sum(axis=1) + (self.top[part] > best[:, None]).sum(axis=1)
+                best = own[part].copy()
+                np.maximum.at(best, found[0], scores[found])
+                before = (scores > best[:, None]).sum(axis=1) + (top_scores[part] > best[:, None]).sum(axis=1)
                 total[number] += np.where(before < DEPTH, 1 / (1 + before), 0).sum()
-        return total / max(1, len(self.queries))
+        return total / max(1, len(queries))
+
+    return values
 
 
 def settings_of(
@@ -278,13 +267,8 @@ def settings_of(
 ) -> tuple[list[Setting], Callable[[Setting], Matrix]]:
     """What a method tries, h_p as it is first, and what gives the labelled passages' vectors with a setting.
 
-    NUDGE-N is about vectors of length 1: of others it moves none. The family finds its best member itself.
-
-    Args:
-        method: of `METHODS`.
-        unmoved: with the dev queries that choose.
-        pairs: what is relevant for them, columns query, passage.
-        unit_length: whether vectors have length 1.
+    NUDGE-N is about vectors of length 1 (`unit_length`): of others it moves none. The family finds its best member
+    itself. `pairs`: what is relevant for the dev queries of `unmoved`, columns query, passage.
     """
     if method == MEAN:
         weights = [Setting(weight=weight) for weight in MEAN_WEIGHTS]

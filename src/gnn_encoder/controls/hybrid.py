@@ -11,6 +11,7 @@ it costs a second look-up. This ranking and BM25's are joined by a weighted sum 
 """
 
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Self
 
@@ -36,11 +37,10 @@ AMONG_EQUALS = np.float32(1e-4)  # weight of the dense scores where BM25 has all
 
 def log_settings() -> list[Setting]:
     """What is tried of the log. Over one neighbour the softmax is 1."""
-    softmaxes = [(n, one) for n in NEIGHBOURS for one in TEMPERATURES[: None if n > 1 else 1]]
     return [
         {"weight": weight, "neighbours": n, "temperature": temperature}
-        for weight in LOG_WEIGHTS
-        for n, temperature in softmaxes
+        for weight, n in product(LOG_WEIGHTS, NEIGHBOURS)
+        for temperature in TEMPERATURES[: None if n > 1 else 1]
     ]
 
 
@@ -194,28 +194,19 @@ class HybridIndex:
     """The dense index, the logged queries and BM25's index, as far as the fusion asks them.
 
     BM25 and the log know the passages of the build, which are the first of the dense index.
-
-    Attributes:
-        lexical, log: None: it has no part in the fusion.
-        depth: passages per query that each of them contributes.
     """
 
     dense: PassageIndex
-    lexical: BM25Index | None
+    lexical: BM25Index | None  # None, as of the log: it has no part in the fusion
     log: LabelledQueries | None
     choice: Choice
-    depth: int
 
     @classmethod
     def open(cls, dense: PassageIndex, system: str, lexical: Path, folder: Path, built: int) -> Self:
-        """Open what is asked beside the dense index, with the fusion that was chosen.
+        """Open what is asked beside a system's dense index, with the fusion that was chosen, in `folder`.
 
-        Args:
-            system: whose the dense index is; the log was embedded for the system that the fusion was chosen with, and
-                for others it is left out.
-            lexical: folder of BM25's index.
-            folder: the runs of the system `hybrid`, with its choice.
-            built: how many of the dense index's passages are of the build.
+        The log was embedded for the system that the fusion was chosen with, and for others it is left out.
+        `built`: how many of the dense index's passages are of the build.
         """
         bm25, choice = BM25Index.open(lexical), read_choice(folder)
         if bm25.passages != built:
@@ -228,12 +219,11 @@ class HybridIndex:
             lexical=bm25 if choice.setting["weight"] else None,
             log=LabelledQueries.open(folder / LABELLED) if asks else None,
             choice=choice,
-            depth=int(choice.facts["depth"]),
         )
 
     def search(self, text: str, query: Matrix, k: int) -> Ranking:
         """The best passages of one query. *Shape:* query (1, d) -> (1, at most k) both."""
-        found = self.dense.search(query, min(max(self.depth, k), self.dense.passages))
+        found = self.dense.search(query, min(max(int(self.choice.facts["depth"]), k), self.dense.passages))
         depth = found[0].shape[1]
         if self.log is not None:
             facts = self.choice.facts.items()

@@ -10,13 +10,13 @@ from typing import Self
 import numpy as np
 import polars as pl
 
-from gnn_encoder.base.files import fingerprint
+from gnn_encoder.base.files import fingerprint, write_json
 from gnn_encoder.base.judgements import Identical, relevant_pairs, with_rows
 from gnn_encoder.base.matrix import Matrix, Origin, open_matrix
 from gnn_encoder.base.runs import as_matrices, read_run, write_ranking
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.controls import hybrid
-from gnn_encoder.controls.choose import NOTHING, Choice, DevQueries, Ranking, Setting, best_on_dev, ranked_anew
+from gnn_encoder.controls.choose import CHOICE, NOTHING, Choice, DevQueries, Ranking, Setting, best_on_dev, ranked_anew
 from gnn_encoder.controls.closed_form import LabelledPassages, Unmoved, settings_of
 from gnn_encoder.evaluate.judge import Judgements
 from gnn_encoder.evaluate.measures import cutoff, parse
@@ -31,19 +31,13 @@ DEV_QUERIES = 2_000  # most judged dev queries that choose
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """Queries by a system's encoder, embedded once for all that need them.
-
-    Attributes:
-        labels: columns query, the place of a labelled training query, and passage.
-        labelled: the labelled training queries. *Shape:* (n, d).
-        splits: split -> its queries. *Shape:* (queries of the split, d) each.
-    """
+    """Queries by a system's encoder, embedded once for all that need them."""
 
     base: str
     encoder: DualEncoder
-    labels: pl.DataFrame
-    labelled: Matrix
-    splits: Mapping[str, Matrix]
+    labels: pl.DataFrame  # columns query, the place of a labelled training query, and passage
+    labelled: Matrix  # (n, d), the labelled training queries
+    splits: Mapping[str, Matrix]  # split -> its queries, (queries of the split, d)
 
     @classmethod
     def of(cls, base: str, section: Encoder) -> Self:
@@ -80,7 +74,7 @@ def read_ranked(runs: Path, split: str) -> Ranking:
 def write_control(folder: Path, system: str, choice: Choice, rankings: Mapping[str, Ranking]) -> None:
     """Write a choice, and what it ranks in each split, into an unfinished artifact."""
     choice.tell(system)
-    choice.write(folder)
+    write_json(folder / CHOICE, choice)
     for split, ranking in rankings.items():
         target = folder / project.run_file(system, split).name
         write_ranking(target, ranking, project.queries(split), project.PASSAGES, system)
@@ -89,11 +83,9 @@ def write_control(folder: Path, system: str, choice: Choice, rankings: Mapping[s
 def write_closed_forms(
     queries: Encoded, methods: Mapping[Path, tuple[str, str]], matrix: Path, dev: DevQueries, params: Params
 ) -> None:
-    """Write the runs of closed forms, and the passage matrix by the one that is best on dev, with its choice.
+    """Write the runs of closed forms, and into `matrix` the passages by the one that is best on dev, with its choice.
 
-    Args:
-        methods: folder of runs -> the system, and its method of `closed_form.METHODS`.
-        matrix: folder of the matrix.
+    `methods`: folder of runs -> the system, and its method of `closed_form.METHODS`.
     """
     embeddings, dtype = project.embeddings(queries.base), params.cache_passages.dtype
     passages = open_matrix(embeddings)
@@ -106,19 +98,12 @@ def write_closed_forms(
     of_sample, depth = Unmoved(passages, labelled, *sample), min(params.retrieve.depth, len(passages))
     unmoved = {split: Unmoved(passages, labelled, of, depth, own[split]) for split, of in queries.splits.items()}
     unit_length, made = queries.encoder.settings.similarity == "cosine", list[tuple[Choice, Matrix]]()
-
-    def best_setting(method: str) -> tuple[Choice, Matrix]:
-        settings, moved = settings_of(method, labelled, of_sample, pairs, unit_length=unit_length)
-
-        def on_disk(setting: Setting) -> Matrix:
-            return moved(setting).astype(dtype).astype(np.float32)
-
-        choice = best_on_dev(settings, lambda one: of_sample.rank(on_disk(one))[0], dev)
-        return replace(choice, facts={"labelled_passages": len(labelled.passages)}), on_disk(choice.setting)
-
     for folder, (system, method) in methods.items():
-        made.append(best_setting(method))
-        write_control(folder, system, made[-1][0], {split: of.rank(made[-1][1]) for split, of in unmoved.items()})
+        settings, moved = settings_of(method, labelled, of_sample, pairs, unit_length=unit_length)
+        tried = (of_sample.rank(moved(one).astype(dtype).astype(np.float32))[0] for one in settings)  # as on disk
+        choice = replace(best_on_dev(settings, tried, dev), facts={"labelled_passages": len(labelled.passages)})
+        made.append((choice, moved(choice.setting).astype(dtype).astype(np.float32)))
+        write_control(folder, system, choice, {split: of.rank(made[-1][1]) for split, of in unmoved.items()})
     choice, best = max(made, key=lambda one: one[0].chosen.value)
     origin = Origin(
         model_fingerprint=DualEncoder.passage_fingerprint(project.encoder(queries.base)),
@@ -126,7 +111,7 @@ def write_closed_forms(
     )
     put = partial(labelled.place, moved=best)
     transform_corpus(embeddings, matrix, dtype=dtype, origin=origin, transform=put)
-    choice.write(matrix)
+    write_json(matrix / CHOICE, choice)
 
 
 def rank_with_log(
@@ -155,19 +140,13 @@ def write_hybrid(
 ) -> None:
     """Write the hybrid of three sources: words, meaning and the log.
 
-    Meaning is the dense system that is best on dev; with it, or with one of `bases`, whichever is better, the log is
-    asked; what comes out is fused with what BM25 found. Each step may leave a source out, so that on dev the hybrid is
-    not below any of these.
-
-    Args:
-        dense: systems with their folders of runs; of equally good ones the first is taken.
-        bases: those of the systems that ask the log.
-        encoded: gives the queries by a system's encoder.
+    Meaning is the dense system that is best on dev, of equally good ones the first; with it, or with one of `bases`,
+    whichever is better, the log is asked; what comes out is fused with what BM25 found. Each step may leave a source
+    out, so that on dev the hybrid is not below any of these. `dense`: systems with their folders of runs.
     """
     depth, lexical = params.retrieve.depth, project.runs(LEXICAL)
-    found = {name: read_ranked(runs, "dev")[0][dev.rows, : dev.depth] for name, runs in dense.items()}
-    side = best_on_dev([Setting(system=name) for name in dense], lambda one: found[str(one["system"])], dev)
-    asked = {}
+    found = (read_ranked(runs, "dev")[0][dev.rows, : dev.depth] for runs in dense.values())
+    side, asked = best_on_dev([Setting(system=name) for name in dense], found, dev), {}
     for name in dict.fromkeys([str(side.setting["system"]), *bases]):
         asked[name] = rank_with_log(encoded(name), dense[name], folder / name, dev, params)
         asked[name][0].tell(f"{HYBRID}, log beside {name}")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import Rows, spans
 from gnn_encoder.gnn.graph import Graph
-from gnn_encoder.pipeline.params import MGT, Passes
+from gnn_encoder.pipeline.params import Passes, PhaseOne
 from gnn_encoder.train.dev import DevSample
 from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch, local_share, steps_of
 
@@ -186,7 +186,7 @@ class Supervision:
 def supervise(
     examples: Examples,
     dev: DevSample,
-    mgt: MGT,
+    mgt: PhaseOne,
     phase: Passes,
     seed: int,
     *,

@@ -21,7 +21,7 @@ from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.gnn.start import choose_start, closed_form
 from gnn_encoder.gnn.tasks import CachedEmbeddings, CorpusTask, GNNTask, LearntEmbeddings, NoGNNTask
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import MGT, Params, Passes
+from gnn_encoder.pipeline.params import Params, Passes, PhaseOne
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.corpus import embed_queries, open_passages, open_queries
 from gnn_encoder.text.device import device
@@ -171,7 +171,7 @@ def train_gnn_encoder(
     return gnn, history
 
 
-def graphs_of(near: Neighbourhood, examples: Examples, mgt: MGT) -> tuple[Neighbourhood, Neighbourhood]:
+def graphs_of(near: Neighbourhood, examples: Examples, mgt: PhaseOne) -> tuple[Neighbourhood, Neighbourhood]:
     """The graph that trains a network, with the edges to positives or without, and the one that informs the corpus."""
     if mgt.masking == "mgt":
         return near, near
@@ -185,7 +185,7 @@ def train_on_embeddings(
     cached: CachedEmbeddings,
     *,
     scale: float,
-    mgt: MGT,
+    mgt: PhaseOne,
     folder: Path,
 ) -> History:
     """Phase one: the GNN alone learns, by Masked Graph Training on cached embeddings.
@@ -221,7 +221,7 @@ def train_control(setup: Setup, queries: TextTokens, folder: Path) -> History:
 
 
 def new_gnn(
-    mgt: MGT, dimensions: tuple[int, int], similarity: str, *, labelled: bool, seed: int, heads: int = HEADS
+    mgt: PhaseOne, dimensions: tuple[int, int], similarity: str, *, labelled: bool, seed: int, heads: int = HEADS
 ) -> QueryPassageGNN:
     """An untrained network, which starts near the identity.
 

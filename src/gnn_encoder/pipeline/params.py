@@ -292,8 +292,8 @@ class Joint(Phase):
     dropout: Annotated[float, Field(ge=0, lt=1)]  # of the encoder
 
 
-class MGT(Section):
-    """The GNN (section 3.3) and Masked Graph Training (section 3.4, Algorithm 1)."""
+class PhaseOne(Section):
+    """The GNN (section 3.3) and what trains it alone."""
 
     layers: Literal[1, 2]
     gate: Gate
@@ -304,6 +304,11 @@ class MGT(Section):
     max_neighbours: Count | None  # most queries a passage keeps, those with the best retrieval scores; null: all
     negatives: Number
     alone: Alone
+
+
+class MGT(PhaseOne):
+    """Masked Graph Training (section 3.4, Algorithm 1)."""
+
     joint: Joint
 
 
