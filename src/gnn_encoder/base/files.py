@@ -147,7 +147,7 @@ def _path_digest(path: Path) -> bytes:
     return digest.digest()
 
 
-def _digest(data: bytes = b"") -> Any:
+def _digest(data: bytes = b"") -> hashlib.blake2b:
     return hashlib.blake2b(data, digest_size=16)
 
 
