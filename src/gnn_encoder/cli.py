@@ -68,10 +68,6 @@ def command(*examples: str) -> Callable[[Function], Function]:
 ALL = "all"  # instead of a branch
 FUSED = "Fuse with BM25 and the training queries"
 System = Annotated[str, typer.Option(help="Which dense system.")]
-EXPORTED = (
-    "Query encoder: sentence-transformers. Passages' vectors: npy, parquet, faiss. "
-    "Passages, queries and judgements: beir."
-)
 
 
 @command('search "Does Medicare cover hearing aids?"', "search --hybrid --top 3 --json < queries.txt")
@@ -85,7 +81,11 @@ def search(
     """Print the best passages for a query."""
     from gnn_encoder.searcher import Searcher
 
-    system = system or (_best_on_dev() if hybrid else MAIN)
+    if hybrid and system is None:
+        from gnn_encoder.controls.choose import read_choice
+
+        system = str(read_choice(project.runs(HYBRID)).facts["dense"])
+    system = system or MAIN
     if system not in registry().dense:
         one_of = ", ".join(registry().dense)
         raise UserError(f"--system is {system!r}: must be one of {one_of}; --hybrid searches BM25 beside it")
@@ -125,13 +125,6 @@ def _print_answer(query: str, found: "Answer", *, as_json: bool) -> None:
         pid, title, text = map(without_controls, (hit.pid, hit.title, hit.text))
         typer.echo(f"{hit.rank:>3}  {hit.score:8.4f}  {pid}" + (f"  {title}" if title else ""))
         typer.echo(textwrap.fill(text, width, initial_indent="     ", subsequent_indent="     ") + "\n")
-
-
-def _best_on_dev() -> str:
-    """The dense system of the hybrid that was chosen on dev."""
-    from gnn_encoder.controls.choose import read_choice
-
-    return str(read_choice(project.runs(HYBRID)).facts["dense"])
 
 
 @command(
@@ -286,12 +279,13 @@ def inform(
 @command("export --to sentence-transformers exported/model", "export --to faiss --system dual_encoder exported/faiss")
 def export(
     folder: Annotated[Path, typer.Argument(help="A new folder for the files.")],
-    to: Annotated[str, typer.Option(help=EXPORTED)],
+    to: Annotated[str, typer.Option(help="sentence-transformers, npy, parquet, faiss or beir.")],
     system: System = MAIN,
 ) -> None:
     """Write a built system in another tool's format.
 
-    What is written is its query encoder, its passages' vectors, or its data.
+    What is written is its query encoder (sentence-transformers), its passages' vectors (npy, parquet, faiss), or its
+    passages, queries and judgements (beir).
     """
     from gnn_encoder.export import export_system
 

@@ -67,12 +67,6 @@ def check_room(folder: Path, needed: int, cure: str) -> None:
         raise UserError(f"no space left on the disk: {what}; free space, or {cure}")
 
 
-def tidy(folder: Path) -> None:
-    """Remove what killed writes left beside their places: files whose names begin with a dot."""
-    for left in [path for path in folder.rglob(".*") if path.is_file()]:
-        left.unlink()
-
-
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
     """An empty folder beside `target`, which takes its place once it is filled, and goes if that fails."""
@@ -107,11 +101,7 @@ def write_json(path: Path, value: object) -> None:
 
 
 def read_json(path: Path, form: type[Form]) -> Form:
-    """Read what `write_json` wrote, such as a dataclass or a dict.
-
-    Raises:
-        UserError: there is no such file, or it holds something else.
-    """
+    """Read what `write_json` wrote, such as a dataclass or a dict."""
     if not path.is_file():
         raise not_built(path)
     try:
@@ -204,10 +194,8 @@ def _content(folder: Path) -> str:
 def cached(place: Path, name: str, key: str, make: Callable[[Path], None], *, keep: int) -> Path:
     """A cache for some `key`: place/name-key. It is made where it is missing or damaged, which the first rank sees to.
 
-    Args:
-        key: a fingerprint of all that decides the content.
-        make: fills an empty folder.
-        keep: caches that a name may have: those used last stay.
+    `key` is a fingerprint of all that decides the content, and `make` fills an empty folder. Of the caches of a name
+    the `keep` that were used last stay.
     """
     folder = place / f"{name}-{key}"
     if distributed.is_first():

@@ -201,11 +201,7 @@ def block_size(columns: int) -> int:
 def array_blocks(
     matrix: NDArray[Any], rows: int | None = None, *, name: str = ""
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """Yield (first row, block as float32) over a matrix; of a mapped one past blocks do not stay in memory.
-
-    Args:
-        name: what errors call it; by default its file.
-    """
+    """Yield (first row, block as float32) over a matrix, which errors call `name`, by default its file."""
     rows = rows or block_size(matrix.shape[1])
     for first in range(0, len(matrix), rows):
         yield first, read_block(matrix, first, rows, name=name)
@@ -245,12 +241,8 @@ def resume_windows(
 ) -> list[Path]:
     """Compute the windows whose files do not exist yet, shared by all devices. Returns the files of all.
 
-    `work` and `write` are a window's: what `work` yields with its number, `write` puts into the file that it gets.
-
-    Args:
-        name: of a window's file, such as `part-{:06d}.parquet`; it exists only when it is complete.
-        rows: of all windows together.
-        window: rows of one window.
+    What `work` yields with a window's number, `write` puts into its file, `name` such as `part-{:06d}.parquet`, which
+    exists only when it is complete. All windows together have `rows` rows, and each has `window`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / name.format(number) for number in range(-(-rows // window))]

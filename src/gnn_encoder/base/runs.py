@@ -34,10 +34,8 @@ def write_run(
 ) -> None:
     """Write top-k results as a run: the same results give the same bytes. Of several ranks the first one writes.
 
-    Args:
-        pids: Id of every passage, by row; only those in the run are read.
-        passages: Rows of passages, best first, -1 where fewer than k were found. *Shape:* (queries, k).
-        scores: Written as float32, in the shortest form that reads back equal. *Shape:* (queries, k).
+    `passages` are rows of `pids`, best first, -1 where fewer than k were found, and `scores` are written as float32, in
+    the shortest form that reads back equal. *Shape:* (queries, k) both.
     """
     if not distributed.is_first():
         return

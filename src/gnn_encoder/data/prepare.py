@@ -53,31 +53,30 @@ JUDGED = pl.Schema({"qid": pl.String(), "pid": pl.String(), "grade": pl.Int32(),
 
 def open_source(data: Data) -> DataSource:
     """The source that `data` names."""
+
+    def needed(key: str, what: str) -> str:
+        value: str | None = getattr(data, key)
+        if value is None:
+            raise UserError(f"data.{key} is null: source {data.source} needs {what}; set data.{key}")
+        return value
+
+    def folder(holds: str) -> Path:
+        return Path(needed("path", f"the folder that holds {holds}")).expanduser()
+
     match data.source:
         case "insuranceqa":
             return open_insuranceqa()
         case "beir":
-            return open_beir(_folder(data, "corpus.jsonl"))
+            return open_beir(folder("corpus.jsonl"))
         case "log":
-            return open_log(_folder(data, "corpus.jsonl"), data)
+            return open_log(folder("corpus.jsonl"), data)
         case "msmarco":
-            return open_msmarco(_folder(data, "collection.tsv"), data.test)
+            return open_msmarco(folder("collection.tsv"), data.test)
         case "dpr":
-            return open_dpr(_folder(data, "psgs_w100.tsv"), _needed(data, "name", "the set's name, nq or trivia"))
+            return open_dpr(folder("psgs_w100.tsv"), needed("name", "the set's name, nq or trivia"))
         case "ir_datasets":
             named = data.names.model_dump(exclude_none=True) if data.names else None
-            return open_ir_datasets(named or split_names(_needed(data, "name", "the set's name, such as beir/scifact")))
-
-
-def _folder(data: Data, holds: str) -> Path:
-    return Path(_needed(data, "path", f"the folder that holds {holds}")).expanduser()
-
-
-def _needed(data: Data, key: str, what: str) -> str:
-    value: str | None = getattr(data, key)
-    if value is None:
-        raise UserError(f"data.{key} is null: source {data.source} needs {what}; set data.{key}")
-    return value
+            return open_ir_datasets(named or split_names(needed("name", "the set's name, such as beir/scifact")))
 
 
 def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
@@ -110,7 +109,11 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
     write_table(folder / "counts.parquet", COUNTS, [counted.select(COUNTS.names).to_arrow()])
     _warn_of_shared(queries)
     statistics = {"passages": {"passages": len(pids)}}
-    statistics |= {name: _counts(queries[name], qrels[name]) for name in queries if len(queries[name])}
+    for name, table in queries.items():
+        if len(table):
+            answers = int(table["answers"].list.len().sum())
+            counts = {"answers": answers} if answers else {"judgements": len(qrels[name])}
+            statistics[name] = {"queries": len(table)} | counts
     for name, same in write_identical(folder, folder / "identical").items():
         if any(same.values()):
             statistics[name] |= same
@@ -234,8 +237,3 @@ def _warn_of_shared(queries: dict[str, pl.DataFrame]) -> None:
     for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
         if shared := keys[one].is_in(keys[other].implode()).sum():
             log.warning("warning: %d queries are in both %s and %s: measures will flatter", shared, one, other)
-
-
-def _counts(queries: pl.DataFrame, qrels: pl.DataFrame) -> dict[str, int]:
-    answers = int(queries["answers"].list.len().sum())
-    return {"queries": len(queries)} | ({"answers": answers} if answers else {"judgements": len(qrels)})

@@ -45,17 +45,10 @@ class Data(Section):
 
     @model_validator(mode="after")
     def _nothing_in_vain(self) -> Self:
-        readers = {
-            "path": ("beir", "log", "msmarco", "dpr"),
-            "name": ("dpr", "ir_datasets"),
-            "names": ("ir_datasets",),
-            "test": ("msmarco",),
-            "min_count": ("log",),
-            "test_fraction": ("log",),
-        }
+        readers = {"path": ("beir", "log", "msmarco", "dpr"), "name": ("dpr", "ir_datasets"), "names": ("ir_datasets",)}
+        readers |= {"test": ("msmarco",), "min_count": ("log",), "test_fraction": ("log",)}
         for key, sources in readers.items():
-            field = type(self).model_fields[key]
-            unset = None if field.is_required() else field.default
+            unset = None if key == "path" else type(self).model_fields[key].default
             if getattr(self, key) != unset and self.source not in sources:
                 cure = "set it to null" if key == "path" else "remove it"
                 raise ValueError(f"data.{key} is set, which source {self.source} does not read; {cure}")
@@ -143,12 +136,6 @@ class TrainCrossEncoder(Section):
     range_min: Number = 0  # first rank of the mined candidates that negatives come from
     range_max: Count | None = None  # the rank after the last one; null: all that were mined
 
-    @model_validator(mode="after")
-    def _negatives_come_from_somewhere(self) -> Self:
-        if self.range_max is not None and self.range_min >= self.range_max:
-            raise ValueError(f"range_min is {self.range_min}: must be below range_max, {self.range_max}")
-        return self
-
 
 class TeacherScore(Section):
     """What the score is that denoising, pseudo-labels and reranking go by."""
@@ -206,10 +193,8 @@ class Generator(Section):
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
         if self.file and self.model:
-            raise ValueError(
-                f"dual_cross.generator.file is {self.file!r} and dual_cross.generator.model {self.model!r}: "
-                "one of them must be null"
-            )
+            told = f"dual_cross.generator.file is {self.file!r} and dual_cross.generator.model {self.model!r}"
+            raise ValueError(f"{told}: one of them must be null")
         return self
 
 
@@ -229,14 +214,6 @@ class DualCross(Section):
     examples: Literal["denoised", "bm25"] = "denoised"
     pretrain: Contrastive  # on generated queries
     finetune: Contrastive  # on `examples`
-
-    @model_validator(mode="after")
-    def _kept_of_generated(self) -> Self:
-        if self.views > self.generated:
-            raise ValueError(
-                f"dual_cross.views is {self.views}: must be at most dual_cross.generated, {self.generated}"
-            )
-        return self
 
     @property
     def vectors(self) -> int:
@@ -365,10 +342,13 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _values_fit_together(self) -> Self:
-        teacher = [] if self.pair.teacher is None else ["pair.teacher.range_min"]
+        trained = ["train_cross_encoder", *(["pair.teacher"] if self.pair.teacher else [])]  # each an M_ce
+        ends = [f"{name}.range_max" for name in trained if self.value(name).range_max is not None]
         for low, high, may_be_equal in (
             ("denoise.range_max", "mine_candidates.depth", True),
-            *((name, "mine_candidates.depth", False) for name in ("train_cross_encoder.range_min", *teacher)),
+            *((f"{name}.range_min", "mine_candidates.depth", False) for name in trained),
+            *((end.replace("max", "min"), end, False) for end in ends),
+            ("dual_cross.views", "dual_cross.generated", True),
             ("denoise.negative_threshold", "denoise.positive_threshold", True),  # or one passage is both labels
             ("pair.s_neg", "pair.s_pos", True),
         ):

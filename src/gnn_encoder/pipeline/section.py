@@ -35,14 +35,13 @@ class Section(BaseModel):
         return reduce(lambda of, part: of[part] if isinstance(of, dict) else getattr(of, part), name.split("."), self)
 
 
-SHOWN = 5  # errors that are told
 DEFAULTS = "`git show HEAD:params.yaml` shows the default"
 
 
 def described(found: ValidationError) -> str:
     """All of pydantic's errors in words; of many the first ones."""
     told = [_described(error) for error in found.errors()]
-    return "; ".join(told[:SHOWN]) + (f"; and {len(told) - SHOWN} more" if len(told) > SHOWN else "")
+    return "; ".join([*told[:5], *([f"and {len(told) - 5} more"] if len(told) > 5 else [])])
 
 
 def _described(error: Any) -> str:

@@ -27,7 +27,6 @@ from gnn_encoder.base.files import (
     is_damaged,
     publish,
     seal,
-    tidy,
     write_json,
 )
 from gnn_encoder.pipeline.params import Params, load_params
@@ -170,9 +169,8 @@ class Stage:
 def run(main: Callable[[Stage], None], *, shared: bool = False, own_files: Files = lambda params: []) -> None:
     """Run the stage whose script was called: `python stages/NAME.py [KEY]`, alone or under torchrun.
 
-    Args:
-        shared: whether all ranks share the work; if not, the first rank does it alone.
-        own_files: lists the user's files that parameters name; like the declared inputs, they decide the result.
+    All ranks share the work if it is `shared`, or else the first one does it alone. `own_files` lists the user's files
+    that parameters name, which decide the result as the declared inputs do.
     """
     level = logging.INFO if os.environ.get("RANK", "0") == "0" else logging.ERROR
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
@@ -226,7 +224,8 @@ def _publish(stage: Stage, declared: Declared, aside: Path, params: dict[str, An
 
     It is not deleted before the artifacts are in place: a kill in between would lose a whole training.
     """
-    tidy(stage.folder)
+    for left in [path for path in stage.folder.rglob(".*") if path.is_file()]:
+        left.unlink()  # what killed writes left beside their places
     for files, places in ((stage.metrics, declared.metrics), (stage.plots, declared.plots)):
         for place in places:
             if (made := files / place.relative_to(places[0].parent)).exists():  # DVC says what is missing
