@@ -26,40 +26,41 @@ def model(tiny_model: Path, tiny_params: Params) -> CrossEncoder:
     return CrossEncoder.from_pretrained(Source(str(tiny_model)), encoder, seed=4)
 
 
-def task(model: CrossEncoder, texts: Texts, examples: Examples, **changes: Any) -> CrossEncoderTask:
+def task(model: CrossEncoder, texts: Texts, examples: Examples, loss: str) -> CrossEncoderTask:
     values: dict[str, Any] = {"model": None, "max_length": LENGTH, "epochs": 2, "batch_size": 4, "negatives": 2}
-    settings = TrainCrossEncoder(**values | {"learning_rate": 1e-3} | changes)
+    settings = TrainCrossEncoder(**values, learning_rate=1e-3, loss=loss)
     tables, dev = (texts.query_tokens, texts.passage_tokens), (pl.DataFrame(), texts.query_tokens)
     return CrossEncoderTask(model, *tables, examples, settings, seed=3, dev=dev, batch_tokens=40)
 
 
-@pytest.mark.parametrize("loss", ["pointwise", "listwise"])
-@pytest.mark.parametrize(("number", "at_a_time"), [(0, 2), (3, 7), (3, 64)])
+@pytest.mark.parametrize(
+    ("loss", "number", "at_a_time"), [("pointwise", 0, 2), ("pointwise", 3, 64), ("listwise", 3, 7)]
+)
 def test_step(
-    model: CrossEncoder,
-    texts: Texts,
-    examples: Examples,
-    monkeypatch: pytest.MonkeyPatch,
-    number: int,
-    at_a_time: int,
-    loss: str,
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, loss: str, number: int, at_a_time: int
 ) -> None:
+    model, texts, examples = (request.getfixturevalue(name) for name in ("model", "texts", "examples"))
     monkeypatch.setattr(module, "PAIRS_AT_A_TIME", at_a_time)
-    trained = task(model, texts, examples, loss=loss)
+    trained = task(model, texts, examples, loss)
     assert len(trained) == 4
     value = trained.step(number)
-    found = [parameter.grad.clone() for parameter in model.parameters()]
+    found = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
     model.zero_grad()
 
     epoch, within = divmod(number, 2)
     items = np.array_split(np.random.default_rng([3, epoch]).permutation(8), 2)[within]
     batch = draw_batch(examples, items, 2, np.random.default_rng([3, number, 0]))
+
+    def logit(query: int, passage: int) -> torch.Tensor:
+        rows = texts.query_tokens, np.array([query]), texts.passage_tokens, np.array([passage])
+        return model.logits(text_batch(*rows, model.template, LENGTH))
+
     losses = []
     for i, query in enumerate(batch.queries):
         drawn = batch.passages[4 + 2 * i : 6 + 2 * i]
         # What is drawn at random for a query without negatives may be relevant.
         negatives = [p for p in drawn if not examples.is_spared(np.array([query]), np.array([p]))]
-        logits = torch.cat([logit(model, texts, query, passage) for passage in [batch.passages[i], *negatives]])
+        logits = torch.cat([logit(query, passage) for passage in [batch.passages[i], *negatives]])
         if loss == "pointwise":
             losses.append(-torch.log(torch.cat([logits[:1].sigmoid(), 1 - logits[1:].sigmoid()])))
         else:
@@ -67,10 +68,4 @@ def test_step(
     expected = torch.cat(losses).mean()
     expected.backward()
     assert value == pytest.approx(expected.item(), rel=1e-5)
-    for one, parameter in zip(found, model.parameters(), strict=True):
-        torch.testing.assert_close(one, parameter.grad, rtol=1e-4, atol=1e-6)
-
-
-def logit(model: CrossEncoder, texts: Texts, query: int, passage: int) -> torch.Tensor:
-    rows = texts.query_tokens, np.array([query]), texts.passage_tokens, np.array([passage])
-    return model.logits(text_batch(*rows, model.template, LENGTH))
+    torch.testing.assert_close(found, {name: p.grad for name, p in model.named_parameters()}, rtol=1e-4, atol=1e-6)

@@ -31,12 +31,12 @@ def test_two_equal_one(tables: Path, tiny_model: Path, tmp_path: Path, monkeypat
     monkeypatch.setattr(corpus, "WINDOW", 7)
     alone = two_ranks.work(tmp_path)
     assert alone["unused"] == [None] and alone["pool"][:, 0].tolist() == [row / 8 for row in range(5)]
+    # Each process's own passages alone would give another loss.
+    parts = [loss_of(batch_of(part))[0] * len(part) for part in np.array_split(ITEMS, 2)]
+    assert abs(sum(parts) / len(ITEMS) - loss_of(batch_of(ITEMS))[0]) > 0.1
     for rank in range(2):
         found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
-        for (loss, gradients), (value, expected) in zip(found["losses"], alone["losses"], strict=True):
-            assert loss == pytest.approx(value, abs=1e-12)
-            assert min(float(gradient.abs().max()) for gradient in expected) > 1e-4
-            torch.testing.assert_close(gradients, expected, rtol=0, atol=1e-9)
+        torch.testing.assert_close(found["losses"], alone["losses"], rtol=0, atol=1e-9)
         assert found["views"][0] == pytest.approx(alone["views"][0], abs=1e-6)
         for one, other in zip(found["views"][1], alone["views"][1], strict=True):
             torch.testing.assert_close(one, torch.zeros_like(one) if other is None else other, rtol=1e-4, atol=1e-6)
@@ -47,12 +47,6 @@ def test_two_equal_one(tables: Path, tiny_model: Path, tmp_path: Path, monkeypat
     np.testing.assert_array_equal(open_matrix(both), open_matrix(one))
     np.testing.assert_array_equal(open_matrix(tmp_path / "views-of-2-doubled"), 2 * open_matrix(both))
     assert (both / "manifest.json").read_bytes() == (one / "manifest.json").read_bytes()
-
-
-def test_passages_of_the_other_process_count() -> None:
-    """What the test of two would compare with if each process saw only its own passages: something else."""
-    parts = [loss_of(batch_of(part))[0] * len(part) for part in np.array_split(ITEMS, 2)]
-    assert abs(sum(parts) / len(ITEMS) - loss_of(batch_of(ITEMS))[0]) > 0.1
 
 
 def test_a_batch_smaller_than_the_group_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

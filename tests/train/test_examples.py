@@ -34,21 +34,14 @@ def ragged(*lists: list[int]) -> Ragged:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_draw_is_uniform(count: int) -> None:
+def test_draw_is_uniform_and_distinct(count: int) -> None:
     lists = ragged([5], [10, 11, 12, 13, 14], [20, 21, 22])
     drawn = lists.draw(np.full(6000, 1), count, np.random.default_rng(0))
-    assert drawn.shape == (6000, count)
+    assert drawn.shape == (6000, count) and all(len(set(row)) == count for row in drawn.tolist())
     frequency = np.array([(drawn == value).sum() for value in range(10, 15)]) / drawn.size
     np.testing.assert_allclose(frequency, 0.2, atol=0.02)  # 4 standard deviations
-
-
-def test_draw_is_distinct_where_the_list_is_long_enough() -> None:
-    lists = ragged([5], [10, 11, 12, 13, 14], [20, 21, 22], list(range(30, 41)))
-    drawn = lists.draw(np.array([1, 2, 3] * 50), 3, np.random.default_rng(0))
-    assert all(len(set(row)) == 3 for row in drawn.tolist())
-    for row, item in zip(drawn.tolist(), [1, 2, 3] * 50, strict=True):
-        assert set(row) <= set(lists.values[lists.offsets[item] : lists.offsets[item + 1]].tolist())
-    assert lists.draw(np.array([0]), 3, np.random.default_rng(0)).tolist() == [[5, 5, 5]]
+    (one, three) = lists.draw(np.array([0, 2]), 3, np.random.default_rng(0)).tolist()
+    assert one == [5, 5, 5] and sorted(three) == [20, 21, 22]
 
 
 def test_is_spared(examples: Examples) -> None:
@@ -56,14 +49,11 @@ def test_is_spared(examples: Examples) -> None:
     assert found.tolist() == [[True, False, True, False], [False, True, False, True]]
 
 
-def test_contains() -> None:
-    assert contains(np.array([1, 4, 9]), np.array([[0, 1], [9, 10]])).tolist() == [[False, True], [True, False]]
-    assert contains(np.array([], dtype=np.int64), np.array([3])).tolist() == [False]
-
-
 def test_keys_do_not_overflow() -> None:
     keys = pair_keys(pairs((500_000, 8_000_000), (2, 1)), 9_000_000)
     assert keys.tolist() == [18_000_001, 500_000 * 9_000_000 + 8_000_000]
+    assert contains(keys, np.array([[18_000_001, 1], [2, keys[1]]])).tolist() == [[True, False], [False, True]]
+    assert contains(keys[:0], np.array([3])).tolist() == [False]
 
 
 def test_relevant_pairs(tmp_path: Path) -> None:
@@ -99,14 +89,11 @@ def test_examples_on_disk(tmp_path: Path) -> None:
 def test_batch_holds_positives_first_then_each_queries_negatives(examples: Examples) -> None:
     items = np.array([4, 1, 0, 4])
     batch = draw_batch(examples, items, 2, np.random.default_rng(1))
-    assert batch.queries.tolist() == [4, 1, 0, 4]
-    assert batch.passages.shape == (12,)
-    hard = batch.passages[4:].reshape(4, 2)
-    for item, positive, negatives in zip(items, batch.passages[:4], hard, strict=True):
+    assert batch.queries.tolist() == items.tolist() and batch.passages.shape == (12,) and batch.targets is None
+    for item, positive, negatives in zip(items, batch.passages[:4], batch.passages[4:].reshape(4, 2), strict=True):
         assert examples.is_spared(np.array([item]), np.array([positive]))[0]
-        span = slice(*examples.negatives.offsets[item : item + 2])
-        assert len(set(negatives.tolist())) == 2
-        assert set(negatives.tolist()) <= set(examples.negatives.values[span].tolist())
+        listed = examples.negatives.values[slice(*examples.negatives.offsets[item : item + 2])].tolist()
+        assert len(set(negatives.tolist())) == 2 and set(negatives.tolist()) <= set(listed)
 
 
 def test_a_query_without_negatives_gets_random_passages(examples: Examples) -> None:
@@ -125,16 +112,13 @@ def test_an_epoch_is_shuffled_once_in_an_order_that_follows_from_seed_and_epoch(
     assert epoch == 1 and batches._at[1] is order
 
 
-def logged(*rows: tuple[int, int, int]) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema={"query": pl.Int32, "passage": pl.Int32, "count": pl.Int64}, orient="row")
-
-
 def test_counts_weigh_positives() -> None:
     """Query 4 has passages 1, 2 and 7, query 5 has 3. Passage 7 was not logged, 9 is no positive, 8 is no query's."""
-    rows = [{"query": 4, "positives": [1, 2, 7], "negatives": [0]}, {"query": 5, "positives": [3], "negatives": []}]
-    schema = {"query": pl.Int32, "positives": pl.List(pl.Int32), "negatives": pl.List(pl.Int32)}
-    plain = to_examples(pl.DataFrame(rows, schema=schema), 10)
-    examples = plain.weighed(logged((4, 2, 6), (4, 1, 3), (4, 9, 50), (6, 8, 50), (5, 3, 2)))
+    plain = to_examples(pl.DataFrame([(4, [1, 2, 7], [0]), (5, [3], [])], LISTS, orient="row"), 10)
+    rows = [(4, 2, 6), (4, 1, 3), (4, 9, 50), (6, 8, 50), (5, 3, 2)]
+    logged = pl.DataFrame(rows, PAIR | {"count": pl.Int64}, orient="row")
+    assert plain.weighed(logged.clear()) is plain and plain.weights is None, "and draws as ever"
+    examples = plain.weighed(logged)
     assert examples.weights is not None and examples.weights.tolist() == [3, 6, 1, 2]
     drawn = examples.draw_positives(np.tile([0, 1], 20_000), np.random.default_rng(1)).reshape(-1, 2)
     shares = [float((drawn[:, 0] == passage).mean()) for passage in (1, 2, 7)]
@@ -144,37 +128,17 @@ def test_counts_weigh_positives() -> None:
     assert batch.passages[0] in (1, 2, 7) and batch.passages[1] == 3
 
 
-def test_without_counts_the_same_positives_are_drawn_as_ever(examples: Examples) -> None:
-    same = examples.weighed(logged())
-    assert same is examples and same.weights is None
-    items = np.arange(8)
-    drawn = examples.draw_positives(items, np.random.default_rng(5))
-    assert drawn.tolist() == examples.positives.draw(items, 1, np.random.default_rng(5))[:, 0].tolist()
-
-
 TAUGHT = {0: {3: 1.0, 5: -2.0, 8: 0.5, 9: 3.0}, 2: {1: 0.0, 7: 0.0}, 5: {4: 20.0}}
 
 
-@pytest.fixture
-def scored(tmp_path: Path) -> Path:
-    rows = [(query, passage, logit) for query, scored in TAUGHT.items() for passage, logit in scored.items()]
-    schema = {"query": pl.Int32, "passage": pl.Int32, "logit": pl.Float32}
-    write_table(tmp_path / "targets.parquet", TARGETS, [pl.DataFrame(rows, schema=schema, orient="row").to_arrow()])
-    return tmp_path / "targets.parquet"
-
-
-def test_lists_are_those_of_the_queries(scored: Path) -> None:
-    found = Targets.read(scored, np.array([0, 1, 5]))
-    assert found.passages.offsets.tolist() == [0, 4, 4, 5]
-    assert found.passages.values.tolist() == [3, 5, 8, 9, 4]
-    assert found.logits.tolist() == [1.0, -2.0, 0.5, 3.0, 20.0]
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 6])
-def test_drawn_passages_and_their_weights(scored: Path, count: int) -> None:
+def test_drawn_passages_and_their_weights(examples: Examples, tmp_path: Path, count: int) -> None:
     """The weights are the softmax of the log odds; positive 77 was not scored, and has all the weight."""
+    rows = [(query, passage, logit) for query, listed in TAUGHT.items() for passage, logit in listed.items()]
+    table = pl.DataFrame(rows, PAIR | {"logit": pl.Float32}, orient="row")
+    write_table(tmp_path / "targets.parquet", TARGETS, [table.to_arrow()])
     queries, positives = [0, 0, 2, 5], [8, 77, 1, 4]
-    targets, seen = Targets.read(scored, np.array([0, 2, 5])), set[int]()
+    targets, seen = Targets.read(tmp_path / "targets.parquet", np.array([0, 2, 5])), set[int]()
     for seed in range(50):
         generator = np.random.default_rng(seed)
         drawn, weights = targets.draw(np.array([0, 0, 1, 2]), np.array(positives), count, generator)
@@ -187,16 +151,10 @@ def test_drawn_passages_and_their_weights(scored: Path, count: int) -> None:
             np.testing.assert_allclose(weight, expected, rtol=1e-5)
         seen |= set(drawn[0].tolist())
     assert seen == set(TAUGHT[0])
-
-
-def test_examples_draw_what_the_teacher_scored(examples: Examples, scored: Path) -> None:
-    taught = replace(examples, targets=Targets.read(scored, examples.queries))
-    row = int(np.flatnonzero(examples.queries == 0)[0])
-    batch = draw_batch(taught, np.array([row]), 2, np.random.default_rng(0))
-    assert batch.targets is not None and batch.targets.shape == (1, 3)
-    inside = batch.passages[1:][batch.targets[0, 1:] > 0]
-    assert set(inside.tolist()) <= set(TAUGHT[0])
-    assert draw_batch(examples, np.array([row]), 2, np.random.default_rng(0)).targets is None
+    taught = replace(examples, targets=Targets.read(tmp_path / "targets.parquet", examples.queries))
+    batch = draw_batch(taught, np.array([0]), count, np.random.default_rng(0))
+    assert batch.targets is not None and batch.targets.shape == (1, 1 + count)
+    assert set(batch.passages[1:][batch.targets[0, 1:] > 0].tolist()) <= set(TAUGHT[0])
 
 
 def test_trainings_draw_different_batches() -> None:

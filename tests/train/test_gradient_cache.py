@@ -8,7 +8,6 @@ import torch
 
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.train.dual_encoder import (
-    Representations,
     Texts,
     batch_loss,
     contrastive_step,
@@ -30,41 +29,29 @@ def gradients(encoder: DualEncoder) -> dict[str, torch.Tensor]:
     return {name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None}
 
 
-def plain(encoder: DualEncoder, texts: Texts, examples: Examples, alpha: float) -> float:
-    queries = encoder.encode_queries(texts.queries(BATCH.queries))
-    passages = encoder.encode_passages(texts.passages(BATCH.passages))
-    loss = batch_loss(queries, passages, BATCH, examples, encoder.scale, alpha=alpha)
-    loss.backward()
-    return loss.item()
-
-
+@pytest.mark.usefixtures("keep_float64")
 @pytest.mark.parametrize(
     ("chunk", "batch_tokens", "shared", "alpha"),
     [(1, 10**6, True, 0.0), (2, 40, False, 0.3), (3, 8, True, 0.3), (100, 1000, False, 0.0)],
 )
 def test_chunks_equal_one_batch(
-    tiny_model: Path,
-    texts: Texts,
-    examples: Examples,
-    chunk: int,
-    batch_tokens: int,
-    shared: bool,
-    alpha: float,
-    monkeypatch: pytest.MonkeyPatch,
+    tiny_model: Path, texts: Texts, examples: Examples, chunk: int, batch_tokens: int, shared: bool, alpha: float
 ) -> None:
     """Also where a chunk is read in parts of similar length."""
-    keep_float64(monkeypatch)
     whole, parts = (tiny_encoder(tiny_model, shared=shared) for _ in range(2))
-    expected = plain(whole, texts, examples, alpha)
+    queries = whole.encode_queries(texts.queries(BATCH.queries))
+    passages = whole.encode_passages(texts.passages(BATCH.passages))
+    expected = batch_loss(queries, passages, BATCH, examples, whole.scale, alpha=alpha)
+    expected.backward()
     in_parts = Texts(parts, texts.query_tokens, texts.passage_tokens, batch_tokens=batch_tokens, chunk_size=chunk)
-    assert contrastive_step(parts, in_parts, BATCH, examples, alpha=alpha) == pytest.approx(expected, abs=1e-12)
+    assert contrastive_step(parts, in_parts, BATCH, examples, alpha=alpha) == pytest.approx(expected.item(), abs=1e-12)
     found, wanted = gradients(parts), gradients(whole)
-    assert found.keys() == wanted.keys() and len(wanted) > 30
+    assert len(wanted) > 30
     assert max(float(g.abs().max()) for g in wanted.values()) > 1e-3
-    for name in wanted:
-        torch.testing.assert_close(found[name], wanted[name], rtol=0, atol=1e-9)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-9)
 
 
+@pytest.fixture
 def keep_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     """Embeddings are float32 by contract; that rounding would hide what is compared here."""
     monkeypatch.setattr(torch.Tensor, "float", lambda self: self)
@@ -78,14 +65,15 @@ def keep_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoder, "embedding", mean)
 
 
+@pytest.mark.usefixtures("keep_float64")
 @pytest.mark.parametrize("chunk", [2, 3])
 def test_with_dropout_the_second_pass_repeats_the_first(
-    tiny_model: Path, texts: Texts, examples: Examples, chunk: int, monkeypatch: pytest.MonkeyPatch
+    tiny_model: Path, texts: Texts, examples: Examples, chunk: int
 ) -> None:
-    keep_float64(monkeypatch)
     encoder = tiny_encoder(tiny_model, dropout=0.3).train()
     texts = in_chunks(texts, encoder, chunk)
-    queries = represent_queries(encoder, texts, BATCH.queries).chunks
+    one, other = (represent_queries(encoder, texts, BATCH.queries) for _ in range(2))
+    assert float((one.value - other.value).detach().abs().max()) > 1e-2, "dropout does drop"
     passages = represent_passages(encoder, texts, BATCH.passages).chunks
     torch.manual_seed(5)
     contrastive_step(encoder, texts, BATCH, examples)
@@ -97,34 +85,23 @@ def test_with_dropout_the_second_pass_repeats_the_first(
     torch.manual_seed(5)
     sides = []
     for encode, batch, parts in (
-        (encoder.encode_queries, texts.queries(BATCH.queries), queries),
+        (encoder.encode_queries, texts.queries(BATCH.queries), one.chunks),
         (encoder.encode_passages, texts.passages(BATCH.passages), passages),
     ):
         assert len(parts) > 1
         read = [encode(batch.part(part)) for part in parts]
         sides.append(torch.cat(read)[np.argsort(np.concatenate(parts))])
     batch_loss(sides[0], sides[1], BATCH, examples, encoder.scale).backward()
-    for name, expected in gradients(encoder).items():
-        torch.testing.assert_close(found[name], expected, rtol=0, atol=1e-9)
+    torch.testing.assert_close(found, gradients(encoder), rtol=0, atol=1e-9)
     assert bool((torch.get_rng_state() == after).all())  # the second pass left the generator where the first did
-
-
-def test_dropout_does_drop(tiny_model: Path, texts: Texts) -> None:
-    encoder = tiny_encoder(tiny_model, dropout=0.3).train()
-    one, other = (represent_queries(encoder, in_chunks(texts, encoder, 2), BATCH.queries).value for _ in range(2))
-    assert float((one - other).detach().abs().max()) > 1e-2
 
 
 def test_a_chunk_has_the_tokens_of_so_many_longest_passages(tiny_model: Path, texts: Texts) -> None:
     lengths = texts.queries(BATCH.queries).lengths
     assert lengths.tolist() == [6, 6, 10, 10, 10]
     encoder = tiny_encoder(tiny_model)
-    assert [
-        chunk.tolist() for chunk in represent_queries(encoder, in_chunks(texts, encoder, 2), BATCH.queries).chunks
-    ] == [
-        [2, 3],
-        [4, 0, 1],
-    ]
+    chunks = represent_queries(encoder, in_chunks(texts, encoder, 2), BATCH.queries).chunks
+    assert [chunk.tolist() for chunk in chunks] == [[2, 3], [4, 0, 1]]
     assert len(represent_queries(encoder, in_chunks(texts, encoder, 5), BATCH.queries).chunks) == 1
 
 
@@ -134,7 +111,7 @@ def test_a_side_without_gradient_is_left_alone(tiny_model: Path, texts: Texts) -
     passages.backward()
     assert gradients(encoder) == {}
     encoder.requires_grad_(False)
-    frozen: Representations = represent_passages(encoder, in_chunks(texts, encoder, 3), BATCH.passages)
+    frozen = represent_passages(encoder, in_chunks(texts, encoder, 3), BATCH.passages)
     frozen.value.sum().backward()
     frozen.backward()
     assert gradients(encoder) == {}

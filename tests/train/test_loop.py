@@ -12,14 +12,7 @@ from torch import nn
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.train import loop
-from gnn_encoder.train.loop import (
-    History,
-    fit,
-    fit_evenly,
-    parameter_group,
-    rate_factor,
-    write_history,
-)
+from gnn_encoder.train.loop import History, fit, fit_evenly, parameter_group, rate_factor
 
 
 class Toy:
@@ -60,37 +53,32 @@ def train(task: Toy, folder: Path, **options: object) -> History:
     return fit(task, [parameter_group(task.model, 0.05)], folder, **how)
 
 
+EVERY_STEP = [99.0 * at for at in range(99)]
+
+
 @pytest.mark.parametrize(
-    ("stop_at", "options"),
-    [(4, {}), (1, {"evaluate_every": 3, "patience": 9}), (7, {"evaluate_every": 3, "patience": 9})],
+    ("stop_at", "again", "options", "clock"),
+    [
+        (4, 4, {}, EVERY_STEP),
+        (1, 1, {"evaluate_every": 3, "patience": 9}, EVERY_STEP),
+        (7, 7, {"evaluate_every": 3, "patience": 9}, EVERY_STEP),
+        # a checkpoint after the second step, no other
+        (6, 2, {"evaluate_every": 2, "patience": 9}, [0.0, 10.0, 70.0, 70.0, *[80.0] * 99]),
+    ],
 )
 def test_resumed_equals_undisturbed_bit_for_bit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int, options: dict[str, int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int, again: int, options: dict, clock: list[float]
 ) -> None:
-    whole = Toy()
+    whole, now = Toy(), iter(clock)
     history = train(whole, tmp_path / "whole", **options)
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", -1.0)  # every step
-    with pytest.raises(KeyboardInterrupt):
-        train(Toy(stop_at=stop_at), tmp_path / "killed", **options)
-    resumed = Toy()
-    assert train(resumed, tmp_path / "killed", **options) == history
-    assert torch.equal(resumed.weights(), whole.weights())
-    assert resumed.ran == list(range(stop_at, 8))
-
-
-def test_a_kill_between_checkpoints_repeats_those_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {"evaluate_every": 2, "patience": 9}
-    whole = Toy()
-    history = train(whole, tmp_path / "whole", **options)
-    now = iter([0.0, 10.0, 70.0, 70.0, *[80.0] * 99])  # a checkpoint after the second step, no other
     monkeypatch.setattr(loop.time, "monotonic", lambda: next(now))
     with pytest.raises(KeyboardInterrupt):
-        train(Toy(stop_at=6), tmp_path / "killed", **options)
+        train(Toy(stop_at=stop_at), tmp_path / "killed", **options)
     monkeypatch.undo()
     resumed = Toy()
     assert train(resumed, tmp_path / "killed", **options) == history
-    assert resumed.ran == list(range(2, 8))
     assert torch.equal(resumed.weights(), whole.weights())
+    assert resumed.ran == list(range(again, 8))
 
 
 def test_a_finished_run_only_gives_its_result_again(tmp_path: Path) -> None:
@@ -128,6 +116,7 @@ def test_evaluations_are_spread_evenly(tmp_path: Path, steps: int, evaluations: 
     task.model.save = lambda folder: None
     fit_evenly(task, task.model, 0.05, Mock(dev=Mock(evaluations=evaluations), seed=0), tmp_path, name="n", title="t")
     history = pl.read_csv(tmp_path / "history.csv")
+    assert history.columns == ["phase", "step", "loss", "dev_rr10"]
     assert history.drop_nulls("dev_rr10")["step"].to_list() == at and len(history) == len(at) + steps
 
 
@@ -141,32 +130,19 @@ def test_a_loss_that_is_not_finite(tmp_path: Path, loss: float) -> None:
 
 def test_gradients_are_clipped(tmp_path: Path) -> None:
     task = Toy(steps=1)
-    seen = []
+    weights = list(task.model.parameters())
 
     def step(number: int) -> float:
-        for p in task.model.parameters():
+        for p in weights:
             p.grad = torch.full_like(p, 100.0)
-        seen.append([p for p in task.model.parameters()])
         return 1.0
 
     task.step = step  # type: ignore[method-assign]
     train(task, tmp_path)
-    norm = torch.cat([p.grad.reshape(-1) for p in seen[0]]).norm().item()
-    assert norm == pytest.approx(1.0, abs=1e-4)
+    assert torch.cat([p.grad.reshape(-1) for p in weights]).norm().item() == pytest.approx(1.0, abs=1e-4)
 
 
 def test_rate_rises_then_falls_to_zero() -> None:
     # 20 steps, 2 of warm-up.
     found = [rate_factor(step, 20) for step in range(21)]
     assert found == pytest.approx([1 / 3, 2 / 3, *(step / 18 for step in range(18, -1, -1))])
-
-
-def test_the_learning_curve_as_csv(tmp_path: Path) -> None:
-    rows = [
-        {"phase": "gnn", "step": 0, "loss": None, "dev_rr10": 0.25},
-        {"phase": "gnn", "step": 1, "loss": 1.5, "dev_rr10": None},
-    ]
-    write_history(tmp_path / "history.csv", rows)
-    assert (tmp_path / "history.csv").read_text() == "phase,step,loss,dev_rr10\ngnn,0,,0.25\ngnn,1,1.5,\n"
-    write_history(tmp_path / "empty.csv", [])
-    assert (tmp_path / "empty.csv").read_text() == "phase,step,loss,dev_rr10\n"
