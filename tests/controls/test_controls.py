@@ -1,0 +1,345 @@
+"""Each control on the tiny corpus and model: what it writes, that it knows training labels alone; and its parts."""
+
+import math
+import shutil
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import fingerprint
+from gnn_encoder.base.judgements import relevant_pairs
+from gnn_encoder.base.matrix import Rows, Scores
+from gnn_encoder.base.runs import as_run, read_run, write_ranking
+from gnn_encoder.base.tables import OWN, QRELS, QUERIES, count_rows, read_column, write_table
+from gnn_encoder.controls import closed_form, hybrid
+from gnn_encoder.controls import write as controls
+from gnn_encoder.controls.choose import NOTHING, DevQueries, best_on_dev, read_choice, union
+from gnn_encoder.controls.hybrid import LABELLED, LabelledQueries, log_settings, unit, with_log
+from gnn_encoder.controls.write import Encoded
+from gnn_encoder.evaluate.judge import Judgements
+from gnn_encoder.evaluate.measures import mean
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.search.bm25 import BM25Index
+from gnn_encoder.search.exact import exact_top_k, top
+from gnn_encoder.text.corpus import embed_queries, open_queries
+from gnn_encoder.text.encoder import DualEncoder
+
+from ..built import BASE
+
+FORMS = {"query_mean": "mean", "nudge_n": "nudge_n", "closed_form": "closed_form"}
+SYSTEMS = (*FORMS, "logged_neighbours", "hybrid")
+
+
+def write(system: str, params: Params, target: Path, dense: Sequence[str] = (BASE,)) -> None:
+    """What the stage `controls` does for a system on a base, without DVC."""
+    target.mkdir(exist_ok=True)
+    dev, runs, encoded = controls.dev_queries(params), project.runs(BASE), partial(Encoded.of, section=params.encoder)
+    if system in FORMS:
+        controls.write_closed_forms(encoded(BASE), {target: (system, FORMS[system])}, target / "matrix", dev, params)
+    elif system == "hybrid":
+        controls.write_hybrid(target, {name: project.runs(name) for name in dense}, [BASE], encoded, dev, params)
+    else:
+        controls.write_control(target, system, *controls.rank_with_log(encoded(BASE), runs, target, dev, params))
+
+
+@pytest.fixture
+def folder(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of a built project as the working folder, with runs of BM25."""
+    shutil.copytree(built, tmp_path / "project")
+    monkeypatch.chdir(tmp_path / "project")
+    project.POSITIVES.parent.mkdir(exist_ok=True)
+    shutil.copy(project.qrels("dev"), project.POSITIVES)
+    bm25 = BM25Index.build(project.PASSAGES, load_params().bm25)
+    for split in project.JUDGED:
+        queries = project.queries(split)
+        words = bm25.search(read_column(queries, "text").to_pylist(), load_params().retrieve.depth)
+        write_ranking(project.run_file("bm25", split), words, queries, project.PASSAGES, "bm25")
+    return tmp_path / "project"
+
+
+@pytest.fixture
+def params(folder: Path) -> Params:
+    return load_params()
+
+
+def written(system: str, params: Params) -> dict[str, str]:
+    """What the control writes, file by file, apart from its choice."""
+    target = Path("written")
+    shutil.rmtree(target, ignore_errors=True)
+    write(system, params, target)
+    files = [path for path in sorted(target.rglob("*")) if path.is_file() and path.name != "choice.json"]
+    return {path.relative_to(target).as_posix(): fingerprint(path) for path in files}
+
+
+def shift_labels(split: str) -> None:
+    """Give each query of a split the labels of the next one."""
+    table = pl.read_parquet(project.qrels(split))
+    write_table(project.qrels(split), QRELS, [table.with_columns(pl.col("pid").shift(-1, fill_value="p5")).to_arrow()])
+
+
+@pytest.mark.parametrize("system", ["query_mean", "logged_neighbours", "hybrid"])
+def test_only_training_labels_are_used(
+    folder: Path, params: Params, system: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ones = {"LOG_WEIGHTS": (1.0,), "NEIGHBOURS": (2,), "TEMPERATURES": (0.1,), "BM25_WEIGHTS": (0.5,)}
+    for name, value in ones.items():
+        monkeypatch.setattr(hybrid, name, value)
+    monkeypatch.setattr(closed_form, "MEAN_WEIGHTS", (0.3,))
+    before = written(system, params)
+    shift_labels("dev")
+    project.qrels("test").unlink()
+    assert written(system, params) == before, "dev labels choose among settings, of which there is one"
+    shift_labels("train")
+    assert written(system, params) != before
+
+
+@pytest.mark.parametrize("by_answers", [False, True])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_the_value_on_dev_is_that_of_the_run(folder: Path, params: Params, system: str, by_answers: bool) -> None:
+    if by_answers:
+        answered("dev")
+    write(system, params, Path("written"))
+    choice, dev = read_choice(Path("written")), read_run(Path("written/dev.trec.gz"))
+    value = mean(Judgements.of("dev", params.evaluate).measure(dev, ["RR@10"]))["RR@10"]
+    assert choice.chosen.value == pytest.approx(value, abs=1e-12)
+    assert choice.chosen.value == max(one.value for one in choice.tried) and choice.queries == 15
+    for split in project.JUDGED:
+        run, qids = read_run(Path(f"written/{split}.trec.gz")), read_column(project.queries(split), "qid").to_pylist()
+        assert run["qid"].unique(maintain_order=True).to_list() == qids
+        assert run.group_by("qid").len()["len"].max() == params.retrieve.depth
+    if system in FORMS:
+        assert choice.chosen.value == pytest.approx(searched(Path("written/matrix"), params), abs=1e-12)
+
+
+def answered(split: str) -> None:
+    """Have a split judged by answers: the first word of a passage's text for each query."""
+    table = pl.read_parquet(project.queries(split))
+    texts = pl.read_parquet(project.PASSAGES)["text"].head(len(table)).to_list()
+    table = table.with_columns(answers=pl.Series([[text.split()[0]] for text in texts]))
+    write_table(project.queries(split), QUERIES, [table.to_arrow()])
+    write_table(project.qrels(split), QRELS, [QRELS.empty_table()])
+
+
+def searched(matrix: Path, params: Params) -> float:
+    """RR@10 of the dev queries in a search of a passage matrix."""
+    encoder = DualEncoder.load(project.encoder(BASE), precision="fp32").for_inference()
+    vectors = embed_queries(encoder, open_queries(project.queries("dev"), encoder), 512)
+    qids, pids = (
+        pl.Series(read_column(path, name))
+        for path, name in ((project.queries("dev"), "qid"), (project.PASSAGES, "pid"))
+    )
+    run = as_run(exact_top_k(matrix, vectors, 10)[0], qids, pids)
+    return mean(Judgements.of("dev", params.evaluate).measure(run, ["RR@10"]))["RR@10"]
+
+
+def test_neighbours_do_not_bring_a_query_to_itself(
+    folder: Path, params: Params, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labelled = relevant_pairs(*project.tables("train"))["passage"].unique()
+    for split in project.JUDGED:
+        queries = pl.DataFrame({"query": range(count_rows(project.queries(split)))})
+        own = queries.join(labelled.to_frame(), how="cross").cast(pl.Int32)
+        write_table(project.IDENTICAL / f"{split}.parquet", OWN, [own.to_arrow()])
+    found, ranked_anew = dict[str, Any](), controls.ranked_anew
+    monkeypatch.setattr(
+        controls, "ranked_anew", lambda of, *given, **more: found.update(of) or ranked_anew(of, *given, **more)
+    )
+    write("logged_neighbours", params, Path("log"))
+    for split, (passages, _) in found.items():
+        run, _ = controls.read_ranked(project.runs(BASE), split)
+        assert all(set(row) <= {-1, *ran} for row, ran in zip(passages, run, strict=True))
+
+
+def test_the_hybrid_takes_the_best_of_each_source(folder: Path, params: Params) -> None:
+    write("hybrid", params, Path("written"))
+    write("logged_neighbours", params, Path("alone"))
+    fused, log = read_choice(Path("written")), read_choice(Path("alone"))
+    assert fused.chosen.value >= log.chosen.value
+    assert fused.facts.get("log_weight", 0) == log.setting["weight"], "the log stands beside the same M_de"
+    assert (Path("written") / LABELLED).is_dir() == bool(log.setting["weight"])
+    shutil.copytree(project.RUNS / "bm25", project.RUNS / "retriever")  # which finds nearly all on the tiny corpus
+    write("hybrid", params, Path("again"), dense=[BASE, "retriever"])
+    facts: Any = read_choice(Path("again")).facts
+    assert facts["dense"] == "retriever" and facts["dev_retriever"] > facts["dev_dual_encoder"]
+    assert facts["depth"] == params.retrieve.depth
+
+
+@pytest.mark.parametrize(
+    ("measure", "depth"), [("RR@10", 10), ("nDCG@5", 5), ("AP", 50), ("nDCG(judged_only=True)@10", 50)]
+)
+def test_the_dev_queries_are_a_sample(
+    folder: Path, params: Params, monkeypatch: pytest.MonkeyPatch, measure: str, depth: int
+) -> None:
+    monkeypatch.setattr(controls, "DEV_QUERIES", 6)
+    params = params.model_copy(update={"evaluate": params.evaluate.model_copy(update={"significance": measure})})
+    dev = controls.dev_queries(params)
+    assert dev.depth == depth and dev.measure == measure
+    assert len(set(dev.rows.tolist())) == 6 and dev.rows.tolist() == sorted(dev.rows.tolist())
+    assert dev.rows.tolist() == controls.dev_queries(params).rows.tolist()
+
+
+# --- what ranks anew, by plain loops ---
+
+RUN = (np.array([[3, 0, 2], [1, 4, -1]]), np.array([[5.0, 4.0, 1.0], [2.0, 1.0, NOTHING]], np.float32))
+
+# --- similar logged queries: query 1 has no label; passage 2 is labelled for 0 and 3, passage 5 for 2 alone -----------
+
+LOGGED = [[1.0, 0.1], [1.0, 0.0], [0.5, 1.0], [2.0, 1.0], [-1.0, 0.3]]
+LABELS = {0: [2], 2: [0, 5], 3: [2, 3], 4: [5]}
+ASKED = np.array([[3.0, 0.5], [0.2, 1.0]], np.float32)
+SCHEMA = {"query": pl.Int32, "passage": pl.Int32}
+
+
+def cosine(a: Sequence[float], b: Sequence[float]) -> float:
+    return sum(x * y for x, y in zip(a, b, strict=True)) / math.hypot(*a) / math.hypot(*b)
+
+
+def logged() -> LabelledQueries:
+    pairs = [(query, passage) for query, passages in LABELS.items() for passage in passages]
+    return LabelledQueries.of(pl.DataFrame(pairs, schema=SCHEMA, orient="row"), np.array(LOGGED, np.float32))
+
+
+def oracle(count: int, weight: float, temperature: float) -> list[dict[int, float]]:
+    results = []
+    for row, asked in enumerate(ASKED.tolist()):
+        nearest = sorted(LABELS, key=lambda query: -cosine(asked, LOGGED[query]))
+        near = [math.exp(cosine(asked, LOGGED[query]) / temperature) for query in nearest[:count]]
+        given: dict[int, float] = {}
+        for query, share in zip(nearest, near, strict=False):
+            for passage in LABELS[query]:
+                given[passage] = given.get(passage, 0.0) + share / sum(near)
+        scores = {p: s for p, s in zip(RUN[0][row].tolist(), RUN[1][row].tolist(), strict=True) if p >= 0}
+        lowest = min(scores.values())
+        # Candidates: the labelled passages of the 3 nearest queries, the most that any setting looks at.
+        for query in nearest[:3]:
+            for passage in LABELS[query]:
+                scores.setdefault(passage, lowest)
+        results.append({passage: score + weight * given.get(passage, 0.0) for passage, score in scores.items()})
+    return results
+
+
+@pytest.mark.parametrize(("count", "temperature"), [(1, 1.0), (2, 0.1), (3, 0.5)])
+@pytest.mark.parametrize("weight", [0.0, 1.5, -2.0])
+def test_similar_logged_queries(tmp_path: Path, count: int, temperature: float, weight: float) -> None:
+    logged().save(tmp_path / "log")
+    near = LabelledQueries.open(tmp_path / "log").look_up(ASKED, 3)
+    passages, scores = with_log(RUN, near, 0.5)
+    found = as_dicts((passages, scores({"weight": weight / 0.5, "neighbours": count, "temperature": temperature})))
+    for one, expected in zip(found, oracle(count, weight, temperature), strict=True):
+        assert one == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_log_without_queries_and_one_of_few() -> None:
+    empty = LabelledQueries.of(pl.DataFrame(schema=SCHEMA), np.empty((0, 2), np.float32))
+    passages, scores = with_log(RUN, empty.look_up(ASKED, 3), 1.0)
+    found = top(passages, scores({"weight": 3.0, "neighbours": 1, "temperature": 1.0}), 3)
+    assert all((one == expected).all() for one, expected in zip(found, RUN, strict=True))
+    assert logged().look_up(ASKED, 50).place.max() == len(LABELS) - 1
+
+
+def test_unit_is_the_mean_standard_deviation_of_a_query() -> None:
+    # of 5, 4, 1: sqrt(26 / 9); of 2, 1: 1 / 2
+    assert unit(*RUN) == pytest.approx((math.sqrt(26) / 3 + 0.5) / 2)
+    assert unit(np.full((2, 3), -1), np.full((2, 3), NOTHING)) == 0.0
+
+
+# --- the fusion with BM25. The first query's passages 7 and 2 are found by both, the second one's by the dense system
+# alone. Of the third one BM25 finds a single passage, the dense system's last. The fourth one's scores are equal. -----
+
+DENSE = (
+    np.array([[7, 2, 5], [1, 0, -1], [8, 3, 6], [3, 4, -1]]),
+    np.array([[9.0, 6.0, 3.0], [2.0, 1.0, NOTHING], [3.0, 2.0, 1.0], [1.0, 1.0, NOTHING]], np.float32),
+)
+LEXICAL = (
+    np.array([[2, 9, 7, 4], [-1, -1, -1, -1], [6, -1, -1, -1], [4, 6, -1, -1]]),
+    np.array([[8.0, 4.0, 2.0, 2.0], [NOTHING] * 4, [5.0, *[NOTHING] * 3], [2.0, 0.0, NOTHING, NOTHING]], np.float32),
+)
+
+
+def as_dicts(ranking: tuple[Rows, Scores]) -> list[dict[int, float]]:
+    return [
+        {passage: score for passage, score in zip(rows, scores, strict=True) if passage >= 0}
+        for rows, scores in zip(ranking[0].tolist(), ranking[1].tolist(), strict=True)
+    ]
+
+
+def standardised(scores: dict[int, float]) -> dict[int, float]:
+    mean = sum(scores.values()) / max(1, len(scores))
+    deviation = math.sqrt(sum((score - mean) ** 2 for score in scores.values()) / max(1, len(scores)))
+    return {passage: (score - mean) / (deviation or 1) for passage, score in scores.items()}
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
+def test_by_standardised_scores(weight: float) -> None:
+    passages, scores = hybrid.fused(DENSE, LEXICAL)
+    fused = as_dicts((passages, scores({"weight": weight})))
+    for one, found, words in zip(fused, as_dicts(DENSE), as_dicts(LEXICAL), strict=True):
+        other = {-1: 0.0} if len(words) < 4 else {}  # one of those without a word of the query
+        dense, lexical = standardised(found), standardised(words | other)
+        lowest = min(dense.values(), default=0.0), min(lexical.values(), default=0.0)
+        rest, both = max(1 - weight, 1e-4), found.keys() | words.keys()
+        expected = {p: rest * dense.get(p, lowest[0]) + weight * lexical.get(p, lowest[1]) for p in both}
+        assert one == pytest.approx(expected, abs=1e-6)
+    found, _ = top(passages, scores({"weight": 1.0}), 3)
+    assert found[:3].tolist() == [[2, 9, 7], [1, 0, -1], [6, 8, 3]], "among equals the dense scores decide"
+
+
+def test_union_is_that_of_sets() -> None:
+    random = np.random.default_rng(0)
+    first, second = (np.stack([random.permutation(30)[:width] for _ in range(50)]) for width in (12, 9))
+    first[:, 10:] = -1
+    passages, in_first, in_second = union(first, second)
+    for query in range(50):
+        held = passages[query] >= 0
+        assert sorted(passages[query][held]) == sorted({*first[query, :10], *second[query]})
+        for passage, a, b in zip(passages[query][held], in_first[query][held], in_second[query][held], strict=True):
+            assert (first[query, a] == passage) if passage in first[query] else (a == -1)
+            assert (second[query, b] == passage) if passage in second[query] else (b == -1)
+
+
+@pytest.mark.parametrize("depth", [1, 3, 7, 20])
+def test_top_equals_a_full_sort(depth: int) -> None:
+    random = np.random.default_rng(1)
+    passages = np.stack([random.permutation(40)[:12] for _ in range(30)])
+    scores = random.integers(0, 4, size=passages.shape).astype(np.float32)
+    passages[:10, 9:], scores[:10, 9:] = -1, NOTHING
+    found, values = top(passages, scores, depth)
+    for query in range(30):
+        held = [(-s, p) for p, s in zip(passages[query].tolist(), scores[query].tolist(), strict=True) if p >= 0]
+        expected = sorted(held)[:depth]
+        assert found[query][: len(expected)].tolist() == [passage for _, passage in expected]
+        assert values[query][: len(expected)].tolist() == [-score for score, _ in expected]
+        assert (found[query][len(expected) :] == -1).all()
+
+
+def test_the_first_of_equally_good_settings_is_chosen_the_one_that_changes_least() -> None:
+    first = {0.0: 50, -0.1: 75, 0.1: 75, 0.5: 25}  # the row of the passage found first, which is the measure's value
+    dev = DevQueries(
+        rows=np.arange(7), measure="RR@10", depth=1, values=lambda found: [float(one[0, 0]) for one in found]
+    )
+    found = best_on_dev([{"weight": one} for one in first], (np.array([[row]]) for row in first.values()), dev)
+    assert found.setting == {"weight": -0.1} and found.chosen.value == 75 and found.queries == 7
+    assert [(one.setting["weight"], one.value) for one in found.tried] == list(first.items())
+    tried = log_settings()
+    assert len(tried) == 11 * (1 + 3 * 4) and tried[0] == {"weight": 0.0, "neighbours": 1, "temperature": 0.02}
+    weights = [abs(float(one["weight"])) for one in tried]
+    assert weights == sorted(weights) and list(hybrid.BM25_WEIGHTS) == sorted(hybrid.BM25_WEIGHTS)
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"measure": 3}'])
+def test_a_damaged_choice_and_a_missing_log(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UserError, match="choice.json: not built yet"):
+        read_choice(tmp_path)
+    (tmp_path / "choice.json").write_text(text)
+    with pytest.raises(UserError, match="choice.json: not what its stage writes .*; run the stage") as caught:
+        read_choice(tmp_path)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(UserError, match=r"vectors\.npy: not built yet"):
+        LabelledQueries.open(tmp_path)
