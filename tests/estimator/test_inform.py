@@ -96,43 +96,29 @@ def test_what_may_not_be_meant_is_told(files: dict[str, str], caplog: pytest.Log
     assert f"{len(DATA.queries)} of {len(DATA.queries)} dev queries have the vector of a training query" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("qrels", "0\t80\n", "passage '80' is not in"),
-        ("qrels", "0\tp1\n", "passage 'p1' is not in"),
-        ("dev-qrels", "0 0 1 0\n", "no pair"),
-        ("queries", "\x93NUMPY\x01\x00\x10\x00{'descr': (((((((\n", "must be .npy (not .npz), or .parquet"),
-        ("queries", "text", "must be .npy (not .npz), or .parquet with columns `id` and `vector`"),
-        ("out", None, "must end in .npy or .parquet"),
-    ],
-)
-def test_what_is_refused(files: dict[str, str], name: str, content: str | None, message: str) -> None:
-    if content is None:
-        files["out"] += ".txt"
-    else:
-        Path(files[name]).write_text(content)
-    status, told = inform(files)
-    assert status == 2 and message in told and not Path(files["out"]).exists()
-
-
 def test_all_is_checked_before_any_work(files: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(informing, "labels_alone", lambda *args, **more: pytest.fail("has begun to work"))
     taken, unit = Path(files["qrels"]), np.full((3, D), D**-0.5, dtype=np.float32)
     np.save(tmp_path / "narrow.npy", unit[:, :5])
-    np.save(tmp_path / "nan.npy", np.where(np.eye(3, D) > 0, np.float32("nan"), unit))
     np.savez(tmp_path / "p.npz", DATA.passages)
     (tmp_path / "few.tsv").write_text("".join(f"{query}\t{query % 7}\n" for query in range(19)))
     (tmp_path / "folder.npy").mkdir()
     ids = {"floats": [float(row) for row in range(M)], "lists": [[0]] * M}
     for name, column in ids.items():
         pl.DataFrame({"id": column, "vector": DATA.passages.tolist()}).write_parquet(tmp_path / f"{name}.parquet")
+    texts = {"unknown": "0\t80\n", "ids": "0\tp1\n", "none": "0 0 1 0\n"}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.tsv").write_text(text)
+    (tmp_path / "header.npy").write_text("\x93NUMPY\x01\x00\x10\x00{'descr': (((((((\n")
     for name, value, message in (
+        ("qrels", tmp_path / "unknown.tsv", "passage '80' is not in"),
+        ("qrels", tmp_path / "ids.tsv", "passage 'p1' is not in"),
+        ("dev-qrels", tmp_path / "none.tsv", "no pair"),
+        ("queries", tmp_path / "header.npy", "header.npy: must be .npy (not .npz), or .parquet with columns `id` and"),
+        ("out", tmp_path / "new.txt", "must end in .npy or .parquet"),
         ("out", tmp_path / "folder.npy", "folder.npy: is a folder; name a file"),
         ("out", taken / "below" / "new.npy", "qrels.tsv is a file; name a place in a folder"),
-        ("k", M + 1, "k is 81: must be from 1 to the number of passages, 80"),
         ("unlabelled", tmp_path / "narrow.npy", "narrow.npy: 5 columns, the passages have 8"),
-        ("unlabelled", tmp_path / "nan.npy", "nan.npy: row 0 holds NaN or an infinite value"),
         ("qrels", tmp_path / "few.tsv", "few.tsv: labels 19 queries; must be at least 20 (1 / beta, 0.05): label more"),
         ("passages", tmp_path / "floats.parquet", "column `id` has type Float64; must be text or whole numbers"),
         ("passages", tmp_path / "lists.parquet", "column `id` has type List(Int64); must be text or whole numbers"),
