@@ -54,26 +54,33 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def prepared(empty: Path) -> Path:
-    """The working folder with passages, queries and judgements."""
+def write_queries(split: str, answers: list[list[str]], texts: list[str] = ["what?"] * 3) -> None:
+    write(project.queries(split), QUERIES, [f"q{i}" for i in range(len(answers))], texts[: len(answers)], answers)
+
+
+def write_tables(*splits: str) -> None:
+    """Passages, and queries with judgements, in the current folder."""
     write(project.PASSAGES, PASSAGES, PIDS, ["", "<i>title</i>", "", ""], TEXTS)
-    for split in ("dev", "test"):
-        asked = ["first?", "<script>alert('second')</script>", "third?"]
-        write(project.queries(split), QUERIES, ["q0", "q1", "q2"], asked, [[], [], []])
+    for split in splits:
+        write_queries(split, [[], [], []], ["first?", "<script>alert('second')</script>", "third?"])
         write(project.qrels(split), QRELS, ["q0", "q1", "q2"], PIDS[:3], [1, 1, 1])
-    statistics = {"passages": {"passages": 4}, "test": {"queries": 3, "judgements": 3}}
-    write_json(project.PREPARED / "statistics.json", statistics)
-    return empty
 
 
-@pytest.fixture
-def one_branch(prepared: Path) -> Path:
-    """The working folder after the GNN-encoder branch alone."""
-    for system, rows in RANKINGS.items():
+def write_runs(rankings: dict[str, list[list[int]]]) -> None:
+    for system, rows in rankings.items():
         for split in ("dev", "test"):
             run, scores = project.run_file(system, split), np.array([[3.0, 2.0, 1.0]] * 3)
             write_run(run, ["q0", "q1", "q2"], pa.chunked_array([PIDS]), np.array(rows), scores, system)
+
+
+@pytest.fixture
+def one_branch(empty: Path) -> Path:
+    """The working folder after the GNN-encoder branch alone."""
+    write_tables("dev", "test")
+    statistics = {"passages": {"passages": 4}, "test": {"queries": 3, "judgements": 3}}
+    write_json(project.PREPARED / "statistics.json", statistics)
+    write_runs(RANKINGS)
+    for system in RANKINGS:
         project.measured(system).mkdir(parents=True)
         values_of({system: RECIPROCAL_RANKS[system]}).write_parquet(project.measured(system) / "values.parquet")
     means = {system: {"RR@10": sum(values) / 3} for system, values in RECIPROCAL_RANKS.items()}
@@ -82,4 +89,4 @@ def one_branch(prepared: Path) -> Path:
     found = {"dev": means, "test": means, "significance": {"dev": tested, "test": tested}}
     for name, value in found.items():
         write_json(project.METRICS / "gnn_encoder" / f"{name}.json", value)
-    return prepared
+    return empty
