@@ -100,10 +100,6 @@ MISTAKES: dict[str, tuple[Change, str, list[str]]] = {
     "unknown passage": (append(QRELS, b"q00\tnone-1\t1"), "prepare", ["qrels/test.tsv, line 18", "none-1"]),
     "unknown parameter": (params(mgt__betta=0.1), TRAIN, ["params.yaml", "mgt.betta", "not a parameter"]),
     "k beyond the corpus": (params(build_graph__k=121), LINK, ["build_graph.k is 121", "120"]),
-    "no score above s_pos": (
-        params(pair__s_pos=0.999999),
-        *("pair_label", ["pair.s_pos is 0.999999", "lower pair.s_pos"]),
-    ),
     "unknown graph": (lambda project: None, "train_mgt k_3", ["'k_3'", "gnn_encoder"]),
     "cut weights": (cut_off(f"{TINY_MODEL}/model.safetensors"), "train_dual_encoder retriever", [TINY_MODEL]),
     "no tokenizer": (remove(f"{TINY_MODEL}/tokenizer.json"), "train_dual_encoder retriever", [TINY_MODEL]),
