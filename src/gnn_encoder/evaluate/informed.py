@@ -24,11 +24,8 @@ def attention_shares(attention: pl.DataFrame, pairs: pl.DataFrame) -> dict[str, 
     """Kind of neighbour -> mean attention to one of them, its 95% interval, and the number of passages.
 
     A passage's value is its mean attention over its neighbours of the kind. Passages count that both a labelled query
-    and another one retrieved: elsewhere there is nothing to choose.
-
-    Args:
-        attention: an `ATTENTION` table: columns query (-1: the passage itself), passage, attention.
-        pairs: columns query, passage: which queries are labelled with which passages.
+    and another one retrieved: elsewhere there is nothing to choose. `attention` is an `ATTENTION` table (query -1: the
+    passage itself), and `pairs` has the columns query and passage of the labels.
     """
     rows = attention.join(pairs.with_columns(kind=pl.lit("labelled")), on=["query", "passage"], how="left")
     other = pl.when(pl.col("query") < 0).then(pl.lit("itself")).otherwise(pl.lit("other"))
@@ -55,9 +52,8 @@ def attention_table(shares: dict[str, dict[str, float]]) -> Table:
 def compare_at_rank_one(section: Evaluate) -> tuple[pl.DataFrame, dict[str, int]]:
     """Dev queries that GNN-encoder answers at rank 1 and M_de does not, those that M_de ranks lowest first.
 
-    Returns:
-        Columns qid, pid (the relevant passage at rank 1), rank (M_de's of it; null: not found), query, passage (rows);
-        and how many such queries there are, and how many of the opposite.
+    Columns qid, pid (the relevant passage at rank 1), rank (M_de's of it; null: not found), query, passage (rows); and
+    how many such queries there are, and how many of the opposite.
     """
     ours, theirs = (read_run(project.run_file(system, "dev")) for system in (MAIN, REFERENCE))
     judgements = Judgements.of("dev", section)
@@ -73,12 +69,7 @@ def compare_at_rank_one(section: Evaluate) -> tuple[pl.DataFrame, dict[str, int]
 def describe_cases(
     won: pl.DataFrame, attention: pl.DataFrame, pairs: pl.DataFrame, nodes: pl.Series
 ) -> list[dict[str, Any]]:
-    """The cases of `compare_at_rank_one` with their texts and the queries that informed the passage.
-
-    Args:
-        attention, pairs: as for `attention_shares`.
-        nodes: texts of the queries that are nodes of the graph.
-    """
+    """The cases of `compare_at_rank_one` with their texts and what informed the passage; `nodes`: the graph's texts."""
     texts, read, cases = read_column(project.queries("dev"), "text"), passage_texts(won["pid"]), []
     for case in won.iter_rows(named=True):
         rows = attention.filter(pl.col("query") >= 0, passage=case["passage"]).sort("attention", descending=True)

@@ -58,24 +58,19 @@ class Judgements:
         return rows
 
     def measure(self, run: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-        """Measure a run; the values have the form of `per_query`.
+        """Measure a run (columns qid, pid, rank); the values have the form of `per_query`.
 
         Where answers judge, every query of the table counts, whether anything was found for it or not.
-
-        Args:
-            run: columns qid, pid, rank.
         """
         (values,) = self._measure([run], names, self._qids(), "evaluate.measures")
         return values
 
     def means(self, rankings: Iterable[Rows], rows: Rows, name: str) -> list[float]:
-        """The mean of one measure over some queries, for each of several rankings.
+        """The mean of one measure over some of `judged_rows`, for each of several rankings (rows; -1: none).
 
         The values are those of `measure`, but whether a passage holds an answer is looked up once for all rankings.
 
-        Args:
-            rankings: rows of passages, best first, -1 where there is none. *Shape:* (n, k) each.
-            rows: the queries, among `judged_rows`. *Shape:* (n,).
+        *Shape:* rankings (n, k) each, rows (n,).
         """
         qids, pids = self._qids().gather(rows), pl.Series(read_column(self.passages, "pid"))
         runs = [as_run(ranking, qids, pids) for ranking in rankings]
@@ -119,11 +114,7 @@ def read_values(systems: Iterable[str]) -> pl.DataFrame:
 
 
 def read_qrels(path: Path) -> pl.DataFrame:
-    """Read judgements: lines of `QRELS_FORMS`, plain or gzip, or a table as stage prepare writes it.
-
-    Returns:
-        Columns qid, pid, grade; in the file's order.
-    """
+    """Read judgements: lines of `QRELS_FORMS`, plain or gzip, or a table of prepare. Columns qid, pid, grade."""
     if path.suffix == ".parquet":
         check_file(path)
         return read_table(path, QRELS)

@@ -47,17 +47,11 @@ def per_query(
 ) -> pl.DataFrame:
     """Measure every judged query by the run's ranks, not by its scores: no tool can then break ties in its own way.
 
-    Args:
-        run: Columns qid, pid, rank, as `read_run` gives them.
-        qrels: Columns qid, pid, grade. A passage is relevant if its grade is above 0; for a measure with `rel`, such as
-            `R(rel=2)@1000`, if its grade is at least `rel`. A query without a grade above 0 has nothing to be found and
-            is left out; a query whose grades are all below `rel` has value 0, as in trec_eval.
-        names: Measures by ir-measures' names.
-        queries: Ids of the queries to measure, if queries without a judgement are to count too, with value 0.
+    A passage is relevant if its grade is above 0; for a measure with `rel`, such as `R(rel=2)@1000`, if it is at least
+    `rel`. A query without a grade above 0 is left out, unless it is among `queries`, where those without a judgement
+    have value 0; one whose grades are all below `rel` has value 0, as in trec_eval, and so has one missing in the run.
 
-    Returns:
-        Columns qid, measure, value, as `VALUES`: queries in the order of `queries` or of `qrels`, measures in the
-        order given. A query that is missing from the run has value 0.
+    The values are a `VALUES` table: queries in the order of `queries` or of `qrels`, measures in the order given.
     """
     measures = parse(names)
     judged = qrels.filter((pl.col("grade") > 0).any().over("qid"))

@@ -55,13 +55,7 @@ LINE = 22  # most characters of a line in a legend or beside an axis
 
 
 def write_figures(folder: Path, values: pl.DataFrame, means: dict[str, Means], measure: str) -> None:
-    """Write measures and recall as CSV for `dvc plots`, and the figures of means and of recall, a panel per split.
-
-    Args:
-        values: columns system, split, qid, measure, value.
-        means: split -> system -> measure -> mean in 0..1.
-        measure: that of the figure of means.
-    """
+    """Write measures and recall as CSV for `dvc plots`, and the figures of `measure` and of recall, a panel a split."""
     folder.mkdir(parents=True, exist_ok=True)
     measures_of(means).write_csv(folder / "measures.csv")
     recall = recall_of(means)

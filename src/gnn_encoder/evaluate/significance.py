@@ -39,14 +39,11 @@ Comparisons = dict[str, Comparison]  # system -> its comparison with its baselin
 
 
 def compare(system: Floats, baseline: Floats, name: str = "") -> Comparison:
-    """Paired t-test of two systems' values on the same queries, in the same order.
+    """Paired t-test of two systems' values on the same queries, in the same order; `name` is the baseline's.
 
     Where the difference is the same for every query there is no spread to test against: both ends of the interval are
     that difference, and p is 1 for a difference of 0, else 0. A single query proves nothing: p is 1, and the interval
     is [-1, 1], which holds every difference between values in 0..1.
-
-    Args:
-        name: what the baseline is called.
 
     *Shape:* (queries,) each.
     """
@@ -83,12 +80,7 @@ def corrected(found: dict[Key, Comparison]) -> dict[Key, Comparison]:
 
 
 def compare_with(values: pl.DataFrame, measure: str, baselines: dict[str, str]) -> dict[str, Comparisons]:
-    """Split -> each system against its baseline, with Holm's correction over all of the split.
-
-    Args:
-        values: columns system, split, qid, measure, value; every system has the same queries.
-        baselines: system -> the system that it is compared with; both are in `values`.
-    """
+    """Split -> each system of `baselines` against its own there, with Holm's correction over all of the split."""
     found = {}
     for split, rows in by_split(values.filter(measure=measure)).items():
         wide = rows.pivot("system", index="qid", values="value", maintain_order=True)

@@ -74,11 +74,9 @@ class Sliced:
 
 
 def slice_systems(values: pl.DataFrame, properties: Properties, measure: str, baseline: str) -> Sliced:
-    """Mean of each system on each slice, and its difference from the baseline there.
+    """Mean of each system on each slice of a split, and its difference from the baseline there.
 
-    Args:
-        values: columns system, qid, value, of the measure and one split; every system has the same queries.
-        properties: a query with null is in no slice of the property.
+    `values` are of the measure alone, and every system has the same queries. A query with null is in no slice.
     """
     wide = values.pivot("system", index="qid", values="value", maintain_order=True)
     systems = [name for name in wide.columns if name != "qid"]
@@ -130,12 +128,8 @@ def properties_of(
 ) -> Properties:
     """The properties of a split's judged queries. A query without a relevant passage has null.
 
-    Where answers judge, the relevant passages are those of `untrained`, which knows the dev queries alone.
-
-    Args:
-        similarities: to the nearest training query. *Shape:* (queries of the split,).
-        labelled: rows of the passages that are labelled for a training query.
-        is_cut: which of some passages are longer than `passage_length`. *Shape:* rows (n,) -> (n,).
+    Where answers judge, the relevant passages are those of `untrained`, which knows the dev queries alone. The
+    similarities, one a query of the split, are to the nearest training query; `labelled` are rows of passages.
     """
     queries, qrels, passages = project.tables(split)
     by_answers, relevant = judged_by_answers(queries), project.POSITIVES if split == "dev" else qrels
@@ -156,13 +150,9 @@ def properties_of(
 
 
 def nearest_similarity(queries: NDArray[np.float32], blocks: Iterable[NDArray[np.float32]]) -> NDArray[np.float64]:
-    """Cosine of each query with the training query that is nearest to it, rounded to `DECIMALS`.
+    """Cosine of each query with the nearest training query, rounded to `DECIMALS`; `blocks` are the training queries.
 
-    Args:
-        queries: *Shape:* (n, d).
-        blocks: the training queries, some of them at a time. *Shape:* each (any, d), with a row at least.
-
-    *Shape:* (n,).
+    *Shape:* queries (n, d), blocks (any, d) each -> (n,).
     """
     queries = of_length_1(queries)
     nearest = np.full(len(queries), -np.inf, dtype=np.float32)

@@ -223,9 +223,6 @@ def claim_of_main(values: pl.DataFrame, measure: str) -> Claim:
     """The main system against the best on dev of those with one vector per passage and no graph.
 
     Named are also the simple systems that are better than it on dev. p is that of a single comparison.
-
-    Args:
-        values: columns system, split, qid, measure, value.
     """
     found = means_by_system(values, [measure])
     means = {split: {system: of[measure] for system, of in systems.items()} for split, systems in found.items()}

@@ -37,10 +37,7 @@ def queue_command(name: str, settings: list[str], seed: int) -> list[str]:
 def read_experiments(names: Iterable[str], seeds: Iterable[int]) -> tuple[pl.DataFrame, list[str]]:
     """Every query's values in finished experiments, from DVC's cache: columns of `evaluate`'s table, ablation, seed.
 
-    Of `full` the controls are kept as ablations of their own names.
-
-    Returns:
-        The values, and the experiments that DVC has none of.
+    Of `full` the controls are kept as ablations of their own names. Also: the experiments that DVC has no values of.
     """
     from dvc.api import DVCFileSystem
     from dvc.exceptions import DvcException
@@ -69,9 +66,6 @@ def ablation_tables(values: pl.DataFrame, measure: str) -> list[Table]:
 
     A query's value is its mean over the seeds. The interval is a bootstrap's over queries, and p that of the paired
     t-test after Holm's correction for all differences of the table.
-
-    Args:
-        values: columns ablation, seed, split, qid, measure, value.
     """
     (measure,) = parse([measure])
     return [_table(rows, split, measure) for split, rows in by_split(values.filter(measure=measure)).items()]

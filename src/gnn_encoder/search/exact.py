@@ -181,11 +181,7 @@ def least(keys: Keys, k: int) -> Keys:
 
 
 def once(keys: Any, sort: Any) -> Any:
-    """Leave each row its best key and put NOTHING in place of its others. *Shape:* (n, c) -> (n, c), in any order.
-
-    Args:
-        sort: np.sort, or a function of torch that does the same.
-    """
+    """Leave each row its best key, NOTHING for its others; `sort` as np.sort. *Shape:* (n, c) -> same, in any order."""
     by_row = sort(((keys & HALF) << 32) | ((keys >> 32) + MOST + 1))
     found = (((by_row & HALF) - MOST - 1) << 32) | (by_row >> 32)
     found[:, 1:][(by_row[:, 1:] >> 32) == (by_row[:, :-1] >> 32)] = NOTHING

@@ -155,10 +155,8 @@ class Served:
 def create_app(systems: Sequence[str] = (), *, hybrid: bool = False, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
     """Open built systems of the project in the current folder, which must not change, and make the app.
 
-    Args:
-        systems: which ones, or `all`; none: GNN-encoder and M_de, as far as they are built. The first is the default.
-        hybrid: whether each is fused with BM25.
-        hosts: the names by which clients may call the server, `*`: any.
+    Without names they are GNN-encoder and M_de, as far as they are built; the first is the default. `hybrid` fuses each
+    with BM25. `hosts` are the names by which clients may call the server, `*`: any.
     """
     served = {name: Served(name, hybrid=hybrid) for name in _chosen(systems)}
     # The interactive documentation of FastAPI loads its scripts from elsewhere; /openapi.json describes the API.
@@ -258,8 +256,7 @@ def _chosen(wanted: Sequence[str]) -> list[str]:
 def serve(*, host: str, port: int, systems: Sequence[str], hybrid: bool, allowed_hosts: Sequence[str]) -> None:
     """Serve the project in the current folder until SIGTERM or Ctrl-C, and then answer what has been accepted.
 
-    Args:
-        allowed_hosts: names by which clients may call the server. None given: on loopback those of loopback, else any.
+    Without `allowed_hosts` clients may call the server on loopback by the names of loopback, elsewhere by any.
     """
     try:  # first, since opening systems takes seconds
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)

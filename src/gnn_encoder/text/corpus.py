@@ -73,12 +73,9 @@ def encode_corpus(
     transform: Transform | None = None,
     views: int = 1,
 ) -> None:
-    """Write the passage matrix of a corpus: what E_P makes of input i becomes row i. Finished windows are kept.
+    """Write the passage matrix of a corpus: what E_P makes of input i, transformed, becomes row i, `views` a passage.
 
-    Args:
-        encoded: a matrix that the same weights computed of the same inputs, which is read instead of encoding them.
-        transform: applied to each window's embeddings before they are written; None: they are written as they are.
-        views: rows of the matrix per passage.
+    `encoded` is a matrix that the same weights computed of the same inputs, which is read instead of encoding them.
     """
     if encoded is not None:
         transform_corpus(encoded, folder, dtype=dtype, origin=origin, transform=transform)

@@ -34,9 +34,7 @@ HEAD_DEVIATION = 0.02  # of the weights of a new head, as transformers draws the
 class CrossEncoder(TextModel):
     """A transformer with one logit for a query and a passage. What its score means: `train/candidates.py`.
 
-    Args:
-        head: reads the mean of the states of both texts, in a model without a head of its own; None: `model` has one,
-            which reads the [CLS] state.
+    `head` reads the mean of both texts' states; without it `model` has a head of its own, which reads the [CLS] state.
     """
 
     def __init__(
@@ -123,11 +121,7 @@ def score_pairs(model: CrossEncoder, pairs: Inputs, folder: Path, batch_tokens: 
 def embed_pairs(
     model: CrossEncoder, pairs: Inputs, folder: Path, keys: dict[str, Rows], schema: pa.Schema, *, batch_tokens: int
 ) -> None:
-    """[CLS] embeddings of pairs as Parquet parts in the pairs' order, resumable by part.
-
-    Args:
-        keys: the columns of `schema` that come before `feature`. *Shape:* (n,) each.
-    """
+    """[CLS] embeddings of pairs as Parquet parts in their order, resumable by part; `keys`: the columns before them."""
 
     def write(path: Path, window: int, vectors: Matrix) -> None:
         part = slice(window * WINDOW, (window + 1) * WINDOW)

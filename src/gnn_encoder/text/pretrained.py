@@ -111,12 +111,10 @@ def uncut(tokenizer: PreTrainedTokenizerBase) -> None:
 def load_model(
     source: Source, *, dropout: float, kind: Any = None, seed: int = 0, **options: object
 ) -> PreTrainedModel:
-    """A transformer in float32 with its dropout set, from safetensors only.
+    """A transformer in float32 with its dropout set, from safetensors only; `options` are fields of its configuration.
 
-    Args:
-        kind: the `AutoModel...` class; None: what encodes texts, which is the encoder alone of T5 and its like.
-        seed: of the weights that the folder does not hold, of a new head or of a pooler that nothing reads.
-        options: fields of the model's configuration.
+    It is of the class `kind`, or what encodes texts: the encoder alone of T5 and its like. `seed` draws the weights
+    that the folder does not hold, of a new head or of a pooler that nothing reads.
     """
     with explained(source.model):
         folder, origin = resolve(source.model), source.origin
