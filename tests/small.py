@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from gnn_encoder.base.files import fingerprint
+from gnn_encoder.base.files import fingerprint, write_json
 from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter
 from gnn_encoder.base.tables import PASSAGES, read_column, write_table
 from gnn_encoder.controls.choose import Choice, Tried
@@ -63,7 +63,7 @@ def make_hybrid(weight: float, depth: int, **facts: Any) -> None:
     chosen = Tried(setting={"weight": weight}, value=0.5)
     facts |= {"dense": SYSTEM, "depth": depth}
     choice = Choice(measure="RR@10", queries=1, chosen=chosen, tried=[chosen], facts=facts)
-    choice.write(project.RUNS / "hybrid")
+    write_json(project.RUNS / "hybrid" / "choice.json", choice)
 
 
 def jsonl(path: Path, texts: dict[str, str]) -> Path:

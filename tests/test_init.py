@@ -216,19 +216,12 @@ def chosen(queries: int, passages: int = 30_000, device: str = "cpu") -> dict[st
         return _values(load_params(ROOT / "params.yaml"), (), found, 256, 6)
 
 
-@pytest.mark.parametrize(
-    ("queries", "passages", "device", "k"),
-    [(500, 30_000, "cpu", 25), (5_000, 30_000, "cpu", 20), (50_000, 30_000, "cpu", 5), (50_000, 30_000, "cuda", 25),
-     (60, 12, "cpu", 12)],
-)  # fmt: skip
-def test_edges_are_at_most_100_000_without_a_gpu(queries: int, passages: int, device: str, k: int) -> None:
-    assert chosen(queries, passages, device)["build_graph.k"] == k
-
-
 @pytest.mark.parametrize("queries", [9, 60, 714, 6_000, 500_000])
 def test_trainings_have_as_many_steps_whatever_the_number_of_queries(queries: int) -> None:
     """Few queries are passed over at most ten times; the candidates that M_ce scores are those that M_de reads."""
-    values = chosen(queries)
+    edges = {9: 25, 60: 25, 714: 25, 6_000: 16, 500_000: 5}  # at most 100,000 of them without a GPU, and 5 a query
+    values, on_gpu, few = chosen(queries), chosen(queries, device="cuda"), chosen(queries, passages=4)
+    assert [one["build_graph.k"] for one in (values, on_gpu, few)] == [edges[queries], 25, 4]
     rounds = round(1 / values["mgt.beta"])
     assert rounds == max(2, min(30, queries // 24)) and values["encoder.passage_length"] == 144
     for training, steps in STEPS.items():

@@ -70,16 +70,12 @@ def test_a_fingerprint_changes_with_content_names_and_values(tmp_path: Path) -> 
     assert len(set(seen)) == len(seen)
     before = fingerprint(folder, a=1, b={"x": 1, "y": 2})
     assert fingerprint(folder.rename(tmp_path / "moved"), b={"y": 2, "x": 1}, a=1) == before
-
-
-def test_a_manifest_with_a_fingerprint_stands_for_its_folder(tmp_path: Path) -> None:
-    folder = make(tmp_path / "made", a="one")
-    write_json(folder / "manifest.json", {"fingerprint": "abc"})
-    before = fingerprint(folder)
-    (folder / "a").write_text("not read again")
-    assert fingerprint(folder) == before
-    write_json(folder / "manifest.json", {"fingerprint": "abd"})
-    assert fingerprint(folder) != before
+    write_json(tmp_path / "moved" / "manifest.json", {"fingerprint": "abc"})  # which stands for the content
+    before = fingerprint(tmp_path / "moved")
+    (tmp_path / "moved" / "c").write_text("not read again")
+    assert fingerprint(tmp_path / "moved") == before
+    write_json(tmp_path / "moved" / "manifest.json", {"fingerprint": "abd"})
+    assert fingerprint(tmp_path / "moved") != before
 
 
 def test_code_is_python_files_and_where_they_lie(tmp_path: Path) -> None:

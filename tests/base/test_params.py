@@ -54,12 +54,7 @@ def message(values: object, folder: Path) -> str:
         ("data", "name", "nq", "data.name is set, which source insuranceqa does not read; remove it"),
         ("data", "names", 120, f"data.names is 120: must be lines of `key: value`; {DEFAULTS}"),
         ("data", "names", {"test": "t"}, f"data.names.train is missing; {DEFAULTS}"),
-        (
-            "train_no_gnn",
-            "learning_rate",
-            float("inf"),
-            "train_no_gnn.learning_rate is inf: input should be a finite number",
-        ),
+        ("distil", "learning_rate", float("inf"), "distil.learning_rate is inf: input should be a finite number"),
         (
             "encoder",
             "query_prefix",

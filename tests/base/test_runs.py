@@ -24,17 +24,9 @@ def test_lines_are_trec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert gzip.decompress((tmp_path / "a.trec.gz").read_bytes()).decode() == (
         "q1 Q0 ü3 1 0.1 mine\nq1 Q0 p0 2 0.1 mine\nq1 Q0 p1 3 -2.5 mine\nq2 Q0 p2 1 1e-9 mine\n"
     )
-
-
-def test_same_results_same_bytes(tmp_path: Path) -> None:
-    small_run(tmp_path / "a.trec.gz")
     small_run(tmp_path / "other_name.trec.gz")
     found = (tmp_path / "a.trec.gz").read_bytes()
     assert found == (tmp_path / "other_name.trec.gz").read_bytes() and found[4:8] == bytes(4), "no time stamp"
-
-
-def test_reads_what_was_written(tmp_path: Path) -> None:
-    small_run(tmp_path / "a.trec.gz")
     frame = read_run(tmp_path / "a.trec.gz")
     assert frame.schema == {"qid": pl.String, "pid": pl.String, "rank": pl.Int32, "score": pl.Float64}
     assert frame.rows() == [("q1", "ü3", 1, 0.1), ("q1", "p0", 2, 0.1), ("q1", "p1", 3, -2.5), ("q2", "p2", 1, 1e-9)]

@@ -13,7 +13,7 @@ import pytest
 from gnn_encoder.base.tables import SPLITS
 
 from ..project import ROOT
-from .conftest import Refused, Write
+from .conftest import Write
 from .sources import ASH, BEIR, OAK, QUERIES, SOURCES, YEW, lines
 
 Prepared, Rows = Callable[..., Path], Callable[[Path], list[Any]]
@@ -155,11 +155,6 @@ def test_the_users_unlabelled_queries_stand_after_the_hidden_ones(prepared: Prep
     assert qids(target, "unlabelled") == [*hidden["qid"], "unlabelled-0", "unlabelled-1"] and len(hidden) == 10
     judged = pl.read_parquet(target / "qrels" / "unlabelled.parquet")["qid"]
     assert set(judged) == set(hidden["qid"])
-
-
-def test_nothing_is_left_for_train(folder: Write, refused: Refused) -> None:
-    files = {name: text for name, text in BEIR.items() if name != "qrels/dev.tsv"} | {"qrels/train.tsv": "q1\tp1\t1\n"}
-    refused("1 query is too few to cut a dev split from; add queries", source="beir", path=str(folder(files)))
 
 
 def test_batches_join_without_a_seam(prepared: Prepared, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,12 +27,6 @@ def test_without_counts_each_row_is_one(folder: Write) -> None:
     assert [row for _, row in source.judgements["train"]()][1:] == [(YEW, "p1", 1, 1), (YEW, "p2", 1, 2)]
 
 
-def test_no_passage_is_known(folder: Write, refused: Refused) -> None:
-    table = lines("query\tpid", *(f"{query}\tx" for query, *_ in LOGGED))
-    told = "qrels of split train: no query has a positive grade of a passage of the corpus"
-    refused(told, path=str(folder(LOG | {"log.tsv": table})), **SOURCES["log"].keys)
-
-
 def test_hash_splits_have_their_shares_and_do_not_move() -> None:
     keys = [stable_hash(str(i)) for i in range(20_000)]
     found = [split_of(key, dev=0.1, test=0.2) for key in keys]

@@ -14,7 +14,7 @@ from gnn_encoder.data.packages import open_insuranceqa
 from gnn_encoder.data.prepare import open_source
 from gnn_encoder.data.reading import DataSource, find, read_columns, read_json_lines, read_judged, read_lines
 
-from .conftest import Refused, Write, data_of
+from .conftest import Refused, Write, data_of, write_files
 from .sources import CORPUS, LOGGED, OBJECTS, SOURCES
 
 
@@ -107,21 +107,13 @@ ADDED: dict[tuple[str, str], dict[str, str]] = {
     ("msmarco", "collection.tsv"): {
         "9\ta\tb\n": "collection.tsv, line 5: 3 columns, not 2; write id, text with a tab between them",
     },
-    ("msmarco", "queries.train.tsv"): {
-        "1009\n": "queries.train.tsv, line 4: 1 columns, not 2; write id, text with a tab",
-    },
-    ("msmarco", "qrels.train.tsv"): {
-        "10\t0\t2\tyes\n": "qrels.train.tsv, line 4, grade: 'yes' is not an integer; write 1",
-    },
     ("rocketqa", "para.title.txt"): {
         "2\tTides\n": "para.title.txt, line 4: '2' is not a passage of",
     },
     ("dpr", "psgs_w100.tsv"): {
-        "7\ttext\n": "psgs_w100.tsv, line 4: 2 columns, not 3; write id, text, title with a tab",
         '7\t"text\ttitle\n': "line 4: 2 columns, not 3; write id, text, title with a tab between them, quotes",
     },
     ("dpr", "nq-test.qa.csv"): {
-        "who\n": "nq-test.qa.csv, line 3: 1 columns, not 2; write query, answers with a tab",
         "who\t__import__('os')\n": "line 3, answers: \"__import__('os')\" is no Python list of answers",
         "who\t['', ' ']\n": "line 3, answers: \"['', ' ']\" is no Python list of answers; write ['answer', ",
         "who\t[1854]\n": "nq-test.qa.csv, line 3, answers: 1854 is not a string; put it in quotes",
@@ -130,11 +122,7 @@ ADDED: dict[tuple[str, str], dict[str, str]] = {
         "more": "biencoder-nq-train.json, after item 2: not JSON (",
     },
     ("log", "log.tsv"): {
-        "ash\n": "log.tsv, line 10: 1 columns, not 3; write query, pid, count with a tab between them",
         "ash\tp1\t2.5\n": "line 10, count: '2.5' is not a whole number from 0 to 1,000,000,000,000; correct it",
-    },
-    ("log of objects", "log.jsonl"): {
-        '{"pid": "p1"}\n': "log.jsonl, line 8, query: missing; add it or remove the row",
     },
 }
 # What stands in the file instead; None: there is no such file.
@@ -148,16 +136,10 @@ REPLACED: dict[tuple[str, str], dict[str | bytes | None, str]] = {
     ("beir", "qrels/train.tsv"): {
         None: "train.tsv: no such file, nor qrels/train.tsv.gz; add judged training queries",
     },
-    ("beir", "qrels/test.tsv"): {
-        None: "test.tsv: no such file, nor qrels/test.tsv.gz; add it",
-    },
     ("beir", "qrels/dev.tsv"): {
         "query-id\tcorpus-id\tscore\n": "qrels of split dev: no query has a positive grade of a passage",
         "Query-ID\tCorpus-ID\tScore\n": "'Query-ID\\tCorpus-ID\\tScore' looks like a header; write `query-id",
         "#\nquery-id\tcorpus-id\tscore\nq1\tp1\t1\n": "dev.tsv, line 1: 1 fields; a line is `qid 0 pid grade`",
-    },
-    ("msmarco", "qrels.train.tsv"): {
-        None: "qrels.train.tsv: no such file, nor qrels.train.tsv.gz; add it",
     },
     ("trec dl", "qrels.dev.small.tsv"): {
         None: "qrels.dev.small.tsv: no such file, nor qrels.dev.small.tsv.gz, qrels.dev.tsv; add",
@@ -192,19 +174,15 @@ REPLACED: dict[tuple[str, str], dict[str | bytes | None, str]] = {
 }
 
 
-@pytest.mark.parametrize(("where", "text", "message"), [(w, *one) for w, of in ADDED.items() for one in of.items()])
-def test_a_bad_row(where: tuple[str, str], text: str, message: str, folder: Write, refused: Refused) -> None:
-    (keys, files, *_), file = SOURCES[where[0]], where[1]
-    refused(message, path=str(folder(files | {file: files[file] + text})), **keys)
-
-
-@pytest.mark.parametrize(("where", "text", "message"), [(w, *one) for w, of in REPLACED.items() for one in of.items()])
-def test_a_bad_file(where: tuple[str, str], text: str | None, message: str, folder: Write, refused: Refused) -> None:
-    (keys, files, *_), file = SOURCES[where[0]], where[1]
-    path = folder(
-        {name: content for name, content in files.items() if name != file} | ({} if text is None else {file: text})
-    )
-    refused(message, path=str(path), **keys)
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_bad_row_or_file(name: str, tmp_path: Path, refused: Refused) -> None:
+    keys, files, *_ = SOURCES[name]
+    bad = [(at, files[at] + text, told) for of, at in ADDED if of == name for text, told in ADDED[of, at].items()]
+    bad += [(at, text, told) for of, at in REPLACED if of == name for text, told in REPLACED[of, at].items()]
+    for number, (file, text, told) in enumerate(bad):
+        changed = {other: content for other, content in files.items() if other != file}
+        path = write_files(tmp_path / f"{number}", changed if text is None else changed | {file: text})
+        refused(told, path=str(path), **keys)
 
 
 @pytest.mark.parametrize(
@@ -226,14 +204,8 @@ def test_a_bad_table(folder: Write, refused: Refused, table: dict[str, list[str]
     ("keys", "message"),
     [
         ({"source": "beir"}, "data.path is null: source beir needs the folder that holds corpus.jsonl; set data.path"),
-        (
-            {"source": "beir", "path": "nowhere"},
-            "data.path: nowhere is not a folder; give the one that holds corpus.jsonl",
-        ),
-        (
-            {"source": "dpr", "path": "."},
-            "data.name is null: source dpr needs the set's name, nq or trivia; set data.name",
-        ),
+        ({"source": "beir", "path": "nowhere"}, "data.path: nowhere is not a folder; give the one that holds corpus"),
+        ({"source": "dpr", "path": "."}, "data.name is null: source dpr needs the set's name, nq or trivia; set data"),
     ],
 )
 def test_bad_keys(keys: dict[str, str], message: str, refused: Refused) -> None:
