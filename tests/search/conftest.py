@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,19 +27,11 @@ def save_matrix(tmp_path: Path) -> SaveMatrix:
 
     def save(matrix: np.ndarray, name: str = "embeddings", views: int = 1) -> Path:
         folder = tmp_path / name
-        shape = (matrix.shape[0], matrix.shape[1])
-        with ArrayWriter(folder, shape, str(matrix.dtype)) as writer:
+        shape, dtype = (matrix.shape[0], matrix.shape[1]), str(matrix.dtype)
+        facts: dict[str, Any] = {"model_fingerprint": "m", "input_fingerprint": "i", "fingerprint": name}
+        with ArrayWriter(folder, shape, dtype) as writer:
             writer.write(0, matrix)
-            writer.finish(
-                ArrayManifest(
-                    shape=shape,
-                    dtype=str(matrix.dtype),
-                    model_fingerprint="m",
-                    input_fingerprint="i",
-                    fingerprint=name,
-                    views=views,
-                )
-            )
+            writer.finish(ArrayManifest(shape=shape, dtype=dtype, views=views, **facts))
         return folder
 
     return save

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,13 +37,7 @@ CPU = _Faiss()
 @pytest.mark.parametrize("k", [1, 130, 150])
 @pytest.mark.parametrize(("engine", "dtype"), [(CPU, "float16"), (CPU, "float32"), (_Torch("cpu"), "float32")])
 def test_streaming_against_brute_force_with_ties(
-    save_matrix: Save,
-    views: int,
-    block_rows: int,
-    k: int,
-    engine: _Faiss,
-    dtype: str,
-    monkeypatch: pytest.MonkeyPatch,
+    save_matrix: Save, views: int, block_rows: int, k: int, engine: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oracle: every score of every view in float64, their maximum, a stable sort."""
     monkeypatch.setattr(arrays, "READ_ROWS", block_rows)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
@@ -21,9 +22,7 @@ Save = Callable[..., Path]
 Passages = Callable[[int], Path]
 
 
-@pytest.fixture
-def matrix() -> np.ndarray:
-    return np.random.default_rng(0).normal(size=(500, 16)).astype(np.float32)
+MATRIX = np.random.default_rng(0).normal(size=(500, 16)).astype(np.float32)
 
 
 @pytest.fixture
@@ -34,100 +33,86 @@ def folder(save_matrix: Save, save_passages: Passages, tmp_path: Path) -> Path:
     return tmp_path / "index"
 
 
-def test_files_of_a_flat_index(
-    matrix: np.ndarray, save_matrix: Save, save_passages: Passages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_files_of_an_index(
+    save_matrix: Save, save_passages: Passages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(faiss_index, "PICKED", 70)
-    folder = tmp_path / "index"
-    build(save_matrix(matrix), folder, factory="Flat", pids=save_passages(500), system="dual_encoder", seed=0)
-    index = faiss.read_index(str(folder / "index.faiss"))
-    assert type(index) is faiss.IndexFlatIP
-    np.testing.assert_array_equal(index.reconstruct_n(0, 500), matrix)
-    assert read_column(folder / PIDS, "pid").to_pylist() == [f"p{i}" for i in range(500)]
-    assert pq.ParquetFile(folder / PIDS).metadata.row_group(0).num_rows == 70, "a search decodes one for each hit"
-    manifest = json.loads((folder / "manifest.json").read_text())
-    assert len(manifest.pop("fingerprint")) == 32
-    assert manifest == {"factory": "Flat", "passages": 500, "views": 1, "dimension": 16, "system": "dual_encoder"}
-    opened = PassageIndex.open(folder)
-    assert (opened.system, opened.factory, opened.passages, opened.dimension) == ("dual_encoder", "Flat", 500, 16)
-
-
-def test_same_bytes_twice(matrix: np.ndarray, save_matrix: Save, save_passages: Passages, tmp_path: Path) -> None:
-    embeddings, pids = save_matrix(matrix), save_passages(500)
-    for name in ("a", "b"):
-        build(embeddings, tmp_path / name, factory="IVF4,Flat", pids=pids, system="s", seed=7)
+    for name, factory in (("flat", "Flat"), ("one", "IVF4,Flat"), ("two", "IVF4,Flat")):
+        build(save_matrix(MATRIX), tmp_path / name, factory=factory, pids=save_passages(500), system="mine", seed=7)
     for file in ("index.faiss", "pids.parquet", "manifest.json"):
-        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+    index = faiss.read_index(str(tmp_path / "flat" / "index.faiss"))
+    assert type(index) is faiss.IndexFlatIP
+    np.testing.assert_array_equal(index.reconstruct_n(0, 500), MATRIX)
+    assert read_column(tmp_path / "flat" / PIDS, "pid").to_pylist() == [f"p{i}" for i in range(500)]
+    assert pq.ParquetFile(tmp_path / "flat" / PIDS).metadata.row_group(0).num_rows == 70, "one is decoded for each hit"
+    manifest = json.loads((tmp_path / "flat" / "manifest.json").read_text())
+    assert len(manifest.pop("fingerprint")) == 32
+    assert manifest == {"factory": "Flat", "passages": 500, "views": 1, "dimension": 16, "system": "mine"}
+    opened = PassageIndex.open(tmp_path / "flat")
+    assert (opened.system, opened.factory, opened.passages, opened.dimension) == ("mine", "Flat", 500, 16)
 
 
-@pytest.mark.parametrize("factory", ["HNSW16", "IVF8,Flat", "PQ8x4", "OPQ8,IVF4,PQ8x4", "SQ8"])
-def test_factories_find_most_of_the_best(matrix: np.ndarray, save_matrix: Save, factory: str) -> None:
-    queries = matrix[:50]
-    scores, rows = fill(save_matrix(matrix), factory, 0).search(queries, 10)
-    best = np.argsort(-(queries @ matrix.T), axis=1)[:, :10]
+@pytest.mark.parametrize("factory", ["HNSW16", "IVF12,Flat", "PQ8x4", "OPQ8,IVF4,PQ8x4", "SQ8"])
+def test_factories_find_most_of_the_best(save_matrix: Save, factory: str) -> None:
+    queries, index = MATRIX[:50], fill(save_matrix(MATRIX), factory, 0)
+    scores, rows = index.search(queries, 10)
+    best = np.argsort(-(queries @ MATRIX.T), axis=1)[:, :10]
     overlap = np.mean([len(set(found) & set(right)) / 10 for found, right in zip(rows, best, strict=True)])
     assert overlap > (0.4 if "PQ" in factory else 0.9)
-    assert (np.diff(scores, axis=1) <= 0).all()  # inner product: larger is better
-
-
-def test_inverted_file_is_searched_in_more_than_one_list(matrix: np.ndarray, save_matrix: Save) -> None:
-    assert fill(save_matrix(matrix), "IVF12,Flat", 0).nprobe == 8
+    assert (np.diff(scores, axis=1) <= 0).all()
+    assert factory != "IVF12,Flat" or index.nprobe == 8
 
 
 @pytest.mark.parametrize("factory", ["Flaat", "", "IVF,Flat", "PQ7", "IDMap,Flat", "LSH", "IVF600,Flat"])
-def test_bad_factory_is_named(matrix: np.ndarray, save_matrix: Save, factory: str) -> None:
+def test_bad_factory_is_named(save_matrix: Save, factory: str) -> None:
     with pytest.raises(UserError, match=f"index.factory is '{factory}'") as error:
-        fill(save_matrix(matrix), factory, 0)
+        fill(save_matrix(MATRIX), factory, 0)
     assert "\n" not in str(error.value) and ".cpp" not in str(error.value)
 
 
-def test_embeddings_that_do_not_fit(
-    matrix: np.ndarray, save_matrix: Save, save_passages: Passages, tmp_path: Path
-) -> None:
+def test_embeddings_that_do_not_fit(save_matrix: Save, save_passages: Passages, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="500 rows, but .*passages.parquet has 499"):
-        build(save_matrix(matrix), tmp_path / "index", factory="Flat", pids=save_passages(499), system="s", seed=0)
+        build(save_matrix(MATRIX), tmp_path / "index", factory="Flat", pids=save_passages(499), system="s", seed=0)
     assert not (tmp_path / "index").exists()
-    matrix[41, 3] = np.nan
+    wrong = MATRIX.copy()
+    wrong[41, 3] = np.nan
     for factory in ("Flat", "IVF4,Flat"):
         with pytest.raises(UserError, match="row 41 holds NaN"):
-            fill(save_matrix(matrix, factory), factory, 0)
-
-
-def spoil(name: str, **changes: object) -> Callable[[Path], object]:
-    def change(folder: Path) -> None:
-        (folder / name).write_text(json.dumps(json.loads((folder / name).read_text()) | changes))
-
-    return change
-
-
-def cut(folder: Path) -> None:
-    (folder / "index.faiss").write_bytes((folder / "index.faiss").read_bytes()[:2000])
+            fill(save_matrix(wrong, factory), factory, 0)
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("name", "content", "told"),
     [
-        (lambda folder: (folder / "index.faiss").unlink(), "index.faiss: not built yet"),
-        (lambda folder: (folder / "pids.parquet").unlink(), "pids.parquet: not built yet"),
-        (lambda folder: (folder / "manifest.json").unlink(), "manifest.json: not built yet"),
-        (cut, "not a readable FAISS index"),
-        (spoil("manifest.json", passages=5), "450 vectors of dimension 4, but"),
-        (spoil("manifest.json", dimension=5), "450 vectors"),
-        (spoil("manifest.json", x=1), "must hold"),
+        *((name, None, f"{name}: not built yet") for name in ("index.faiss", "pids.parquet", "manifest.json")),
+        ("index.faiss", b"IxF2 cut", "not a readable FAISS index"),
+        ("manifest.json", {"passages": 5}, "450 vectors of dimension 4, but"),
+        ("manifest.json", {"dimension": 5}, "450 vectors"),
+        ("manifest.json", {"x": 1}, "must hold"),
     ],
 )
-def test_a_folder_that_is_no_index(folder: Path, change: Callable[[Path], object], told: str) -> None:
-    change(folder)
+def test_a_folder_that_is_no_index(folder: Path, name: str, content: Any, told: str) -> None:
+    path = folder / name
+    if isinstance(content, dict):
+        content = json.dumps(json.loads(path.read_text()) | content).encode()
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
     with pytest.raises(UserError, match=told):
         PassageIndex.open(folder)
 
 
-def test_queries_that_do_not_fit(folder: Path) -> None:
-    index = PassageIndex.open(folder)
-    with pytest.raises(UserError, match=r"shape \(1, 6\), the passages' dimension is 4"):
-        index.search(np.ones((1, 6), dtype=np.float32), 3)
-    with pytest.raises(UserError, match="k is 151: must be from 1 to the number of passages, 150"):
-        index.search(np.ones((1, 4), dtype=np.float32), 151)
+@pytest.mark.parametrize(
+    ("dimension", "k", "told"),
+    [
+        (6, 3, r"shape \(1, 6\), the passages' dimension is 4"),
+        (4, 151, "k is 151: must be from 1 to the number of passages, 150"),
+    ],
+)
+def test_queries_that_do_not_fit(folder: Path, dimension: int, k: int, told: str) -> None:
+    with pytest.raises(UserError, match=told):
+        PassageIndex.open(folder).search(np.ones((1, dimension), dtype=np.float32), k)
 
 
 def test_table_rows_across_row_groups(tmp_path: Path) -> None:
@@ -139,12 +124,6 @@ def test_table_rows_across_row_groups(tmp_path: Path) -> None:
 
 
 # --- views ------------------------------------------------------------------------------------------------------------
-
-
-def flat(matrix: np.ndarray) -> faiss.Index:
-    index = faiss.IndexFlatIP(matrix.shape[1])
-    index.add(np.ascontiguousarray(matrix, dtype=np.float32))
-    return index
 
 
 @pytest.mark.parametrize("k", [1, 7, 149, 150])
@@ -163,26 +142,25 @@ def test_index_against_brute_force_with_ties(folder: Path, views: int, k: int, m
     assert (np.diff(rows, axis=1)[np.diff(scores, axis=1) == 0] > 0).all()
 
 
-BY_HAND = np.array(
-    [[9, 0], [8, 1], [7, 2], [6, 5], [6, 4], [6, 3], [5, 9], [1, 0], [1, 1], [0, 7], [0, 8], [0, 6]], dtype=np.float32
+MANY = np.zeros((64, 2), dtype=np.float32)  # passage 0 has 16 views, all best for query 0: 32 vectors do, not 4, 8, 16
+MANY[:16, 0], MANY[16::16] = 5, [[3, 1], [2, 2], [1, 3]]
+FEW = np.array([[9, 0], [8, 1], [7, 2], [6, 5], [6, 4], [6, 3], [5, 9], [1, 0], [1, 1], [0, 7], [0, 8], [0, 6]])
+
+
+@pytest.mark.parametrize(
+    ("matrix", "views", "passages", "scores"),
+    [  # query 0: 9 8 7 6 6 6 are of two passages alone, so it needs more; query 1: 9 8 7 6 5 4 are of three
+        (FEW, VIEWS, [[0, 1, 2], [2, 3, 1]], [[9, 6, 5], [9, 8, 5]]),
+        (MANY, 16, [[0, 1], [3, 2]], [[5, 3], [3, 2]]),
+    ],
 )
-
-
-def test_views_of_one_passage_fill_the_first_ranks() -> None:
-    passages, scores = search_views(flat(BY_HAND), VIEWS, np.eye(2, dtype=np.float32), 3)
-    # Query 0: 9 8 7 6 6 6 are of passages 0 and 1 alone, so it needs more. Query 1: 9 8 7 6 5 4 are of three.
-    assert passages.tolist() == [[0, 1, 2], [2, 3, 1]]
-    assert scores.tolist() == [[9, 6, 5], [9, 8, 5]]
-
-
-def test_more_vectors_are_fetched_where_they_are_needed() -> None:
-    """Passage 0 has 16 views, all best for query 0: 4 vectors do not do there, nor 8 and 16; 32 do."""
-    views, matrix = 16, np.zeros((4 * 16, 2), dtype=np.float32)
-    matrix[:16, 0] = 5
-    matrix[16::16] = [[3, 1], [2, 2], [1, 3]]
-    passages, scores = search_views(flat(matrix), views, np.eye(2, dtype=np.float32), 2)
-    assert passages.tolist() == [[0, 1], [3, 2]]
-    assert scores.tolist() == [[5, 3], [3, 2]]
+def test_views_of_one_passage_fill_the_first_ranks(
+    matrix: np.ndarray, views: int, passages: list[list[int]], scores: list[list[float]]
+) -> None:
+    index = faiss.IndexFlatIP(2)
+    index.add(matrix.astype(np.float32))
+    rows, values = search_views(index, views, np.eye(2, dtype=np.float32), len(passages[0]))
+    assert (rows.tolist(), values.tolist()) == (passages, scores)
 
 
 def test_an_approximate_index_that_finds_fewer(save_matrix: Save) -> None:
@@ -192,6 +170,4 @@ def test_an_approximate_index_that_finds_fewer(save_matrix: Save) -> None:
     assert missing.any() and not missing[:, 0].any()
     assert (np.diff(missing.astype(int), axis=1) >= 0).all()  # at the end
     assert (scores[missing] == np.finfo(np.float32).min).all()
-    for row in passages.tolist():
-        present = [passage for passage in row if passage >= 0]
-        assert len(set(present)) == len(present)
+    assert all(len(set(row) - {-1}) == sum(one >= 0 for one in row) for row in passages.tolist())
