@@ -17,10 +17,7 @@ from gnn_encoder.train.candidates import find_candidates
 
 
 def main(stage: Stage) -> None:
-    """Write the nodes, search M_de's passage matrix with them, and write the passages found as edges.
-
-    With `build_graph.labelled` a query's labelled passages are among them in any case, and come first.
-    """
+    """Write the nodes and, as edges, what they find; with `build_graph.labelled` labelled passages come first."""
     params, item, unlabelled = stage.params, stage.item, project.queries(UNLABELLED)
     rows = draw(count_rows(unlabelled), params.build_graph.unlabelled, params.seed)
     write_nodes(stage.scratch, training=project.queries("train"), unlabelled=unlabelled, rows=rows)

@@ -27,13 +27,8 @@ def main(stage: Stage) -> None:
     lists = to_score(candidates.filter(asked), settings, pairs.filter(asked))
     how: dict[str, Any] = {"cross_encoder": project.CROSS_ENCODER, "max_length": params.train_cross_encoder.max_length}
     scored = teacher_scores(lists, queries, stage.work, params, **how)
-    table, counts = denoise(
-        scored,
-        pairs,
-        positive_threshold=settings.positive_threshold,
-        negative_threshold=settings.negative_threshold,
-        relative=settings.relative,
-    )
+    thresholds = settings.model_dump(include={"positive_threshold", "negative_threshold", "relative"})
+    table, counts = denoise(scored, pairs, **thresholds)
     targets = scored.select("query", "passage", logit="combined")
     write_table(stage.scratch / project.TARGETS.name, TARGETS, [targets.to_arrow()])
     write_table(stage.scratch / project.EXAMPLES.name, EXAMPLES, [table.to_arrow()])

@@ -19,15 +19,9 @@ def main(stage: Stage) -> None:
         log.info("mgt.edge_features is %s: no features of M_ce are needed", params.mgt.edge_features)
         return
     model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
-    embed_graph(
-        model,
-        open_graph(system),
-        open_queries(queries_of(system), model),
-        open_passages(model),
-        stage.scratch,
-        max_length=params.train_cross_encoder.max_length,
-        batch_tokens=params.encoder.batch_tokens,
-    )
+    queries, passages = open_queries(queries_of(system), model), open_passages(model)
+    sizes = {"max_length": params.train_cross_encoder.max_length, "batch_tokens": params.encoder.batch_tokens}
+    embed_graph(model, open_graph(system), queries, passages, stage.scratch, **sizes)
 
 
 if __name__ == "__main__":

@@ -54,18 +54,10 @@ def generate(stage: Stage, drafts: Path) -> None:
 def choose(stage: Stage, drafts: Path, target: Path) -> None:
     """Keep those `views` queries of each passage that are nearest to it by the first retriever."""
     params, section = stage.params, stage.params.dual_cross
-    encoder = load_encoder(project.encoder("retriever"), params.encoder)
-    choose_queries(
-        encoder,
-        drafts,
-        open_queries(drafts, encoder),
-        open_matrix(project.embeddings("retriever")),
-        target,
-        stage.work / "chosen",
-        generated=section.generated,
-        keep=section.views,
-        batch_tokens=params.encoder.batch_tokens,
-    )
+    encoder, matrix = load_encoder(project.encoder("retriever"), params.encoder), project.embeddings("retriever")
+    tokens, work = open_queries(drafts, encoder), stage.work / "chosen"
+    sizes = {"generated": section.generated, "keep": section.views, "batch_tokens": params.encoder.batch_tokens}
+    choose_queries(encoder, drafts, tokens, open_matrix(matrix), target, work, **sizes)
 
 
 def own_files(params: Params) -> list[Path]:

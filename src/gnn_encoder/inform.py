@@ -65,7 +65,14 @@ def inform(
     Without `similarity` among the parameters of `GNNEncoder`, it is "cosine" where all vectors have length 1.
     """
     check_target(out, passages, (queries, qrels, dev_queries, dev_qrels, unlabelled))
-    file, data, odd = read_files(passages, queries, qrels, dev_queries, dev_qrels, unlabelled)
+    files = [VectorFile.read(path) for path in (passages, queries, dev_queries, unlabelled) if path]
+    file, asking, dev_asking, *more = files
+    dev = dev_asking.matrix, read_pairs(dev_qrels, dev_asking, file)
+    arrays = file.matrix, asking.matrix, read_pairs(qrels, asking, file), dev, more[0].matrix if more else None
+    names = passages, queries, qrels, dev_queries, dev_qrels, unlabelled
+    data = TrainingData.check(*arrays, similarity="dot", names=names)
+    lengths = ((one.path, not_of_length(one.matrix, *UNIT, name=str(one.path))) for one in files)
+    odd = next((f"{path}: row {row[0]} has length {row[1]:.3g}" for path, row in lengths if row), None)
     matrix, m, unit_length = data.passages, len(data.passages), odd is None
     usual = {"similarity": "cosine" if unit_length else "dot", "temperature": 0.05 if unit_length else 1.0}
     gnn = GNNEncoder(**{**usual, **params})
@@ -81,8 +88,7 @@ def inform(
         yield line(name, value, setting)
         found.append((value, name, moved))
     plain, plain_name, plain_moved = max(found, key=lambda one: one[0])
-    (training, more), dev = np.split(data.nodes, [data.training]), (data.dev_queries, data.dev_pairs.to_numpy())
-    gnn.fit(matrix, training, data.pairs.to_numpy(), dev=dev, unlabelled=more if len(more) else None)
+    gnn.fit(*arrays[:3], dev=dev, unlabelled=arrays[4])
     with writing(out, file) as informed:
         gnn.transform(matrix, out=informed)
         ranking = array_top_k(informed, data.dev_queries, min(DEPTH, m))[0]
@@ -93,20 +99,6 @@ def inform(
                 informed[first : first + len(block)] = labelled.place(first, block, plain_moved)
     yield f"{out}: {plain_name if plain >= value else 'GNN-encoder'}, the best on dev"
     yield "Index these vectors as they are, for inner products: what normalises them loses the gain. Queries stay."
-
-
-def read_files(
-    passages: Path, queries: Path, qrels: Path, dev_queries: Path, dev_qrels: Path, unlabelled: Path | None
-) -> tuple[VectorFile, TrainingData, str | None]:
-    """The passages' file, what all files hold, checked, and the first vector whose length is not 1."""
-    files = [VectorFile.read(path) for path in (passages, queries, dev_queries, unlabelled) if path]
-    found, asking, dev_asking, *more = files
-    dev = dev_asking.matrix, read_pairs(dev_qrels, dev_asking, found)
-    arrays = found.matrix, asking.matrix, read_pairs(qrels, asking, found), dev, more[0].matrix if more else None
-    names = passages, queries, qrels, dev_queries, dev_qrels, unlabelled
-    data = TrainingData.check(*arrays, similarity="dot", names=names)
-    lengths = ((one.path, not_of_length(one.matrix, *UNIT, name=str(one.path))) for one in files)
-    return found, data, next((f"{path}: row {row[0]} has length {row[1]:.3g}" for path, row in lengths if row), None)
 
 
 def _trained(gnn: GNNEncoder) -> str:

@@ -35,24 +35,15 @@ COLUMNS = "columns `id` and `vector`, a list of numbers of the same length in ea
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingData:
-    """What `GNNEncoder.fit` is given, checked.
+    """What `GNNEncoder.fit` is given, checked."""
 
-    Attributes:
-        passages: as they came. *Shape:* (m, d).
-        nodes: training queries, then those without labels. *Shape:* (n + u, d) float32.
-        training: how many are training queries, n.
-        dev_queries: *Shape:* (q, d) float32.
-        pairs, dev_pairs: what is relevant for training queries, and for dev queries; columns query, passage.
-        named: what errors call the labels of training queries.
-    """
-
-    passages: NDArray[Any]
-    nodes: Matrix
-    training: int
-    dev_queries: Matrix
-    pairs: pl.DataFrame
+    passages: NDArray[Any]  # (m, d), as they came
+    nodes: Matrix  # (n + u, d): training queries, then those without labels
+    training: int  # how many are training queries, n
+    dev_queries: Matrix  # (q, d)
+    pairs: pl.DataFrame  # what is relevant for training queries, columns query, passage
     dev_pairs: pl.DataFrame
-    named: str
+    named: str  # what errors call the labels of training queries
 
     @classmethod
     def check(
@@ -230,7 +221,9 @@ def writing(path: Path, like: VectorFile) -> Iterator[NDArray[Any]]:
         yield filled
         filled.flush()
         if like.ids is not None and path.suffix == ".parquet":
-            _write_parquet(table, like.ids, filled)
+            vectors = pa.FixedSizeListArray.from_arrays(pa.array(filled.reshape(-1)), filled.shape[1])  # no copy
+            columns = pa.table({"id": like.ids.to_arrow().cast(pa.string()), "vector": vectors})
+            pq.write_table(columns, table, row_group_size=ROWS_AT_A_TIME)
             publish(table, path)
         else:
             publish(matrix, path)
@@ -255,10 +248,3 @@ def _read_parquet(path: Path) -> tuple[NDArray[Any], pl.Series]:
     if ids.is_duplicated().any():
         raise ValueError(f"id {ids.filter(ids.is_duplicated())[0]!r} stands twice")
     return values.reshape(len(table), -1), ids
-
-
-def _write_parquet(path: Path, ids: pl.Series, matrix: NDArray[np.float32]) -> None:
-    """The matrix is not copied."""
-    vectors = pa.FixedSizeListArray.from_arrays(pa.array(matrix.reshape(-1)), matrix.shape[1])
-    table = pa.table({"id": ids.to_arrow().cast(pa.string()), "vector": vectors})
-    pq.write_table(table, path, row_group_size=ROWS_AT_A_TIME)
