@@ -27,8 +27,8 @@ def main(stage: Stage) -> None:
     find = partial(exact_top_k, base, k=k, name=item["k"])
     edges = pa.concat_tables(find_candidates(find, queries, stage.work, Identical(), NO_PAIRS, label="search"))
     if params.build_graph.labelled and distributed.is_first():
-        found = (edges.column(name).to_numpy().reshape(-1, k) for name in ("passage", "score"))
-        edges = candidates_table(*labelled_first(*found, open_labels(), queries, open_matrix(base)))
+        passages, scores = (edges.column(name).to_numpy().reshape(-1, k) for name in ("passage", "score"))
+        edges = candidates_table(*labelled_first(passages, scores, open_labels(), queries, open_matrix(base)))
     write_table(stage.scratch / EDGES, CANDIDATES, [edges])
 
 

@@ -51,8 +51,9 @@ def train(
     check_queries(generated, len(passages), section.views)
     beside, plain_share = (generated, PLAIN_SHARE) if section.pool == "mean" else (None, 0.0)
     views = open_views(encoder, generated, passages, section) if encoder.settings.pair_length is not None else None
-    how = {"plain_share": 1.0 if part == PRETRAIN else plain_share, **params.encoder.sizes}
-    texts = Texts(encoder, open_queries(queries, encoder), passages, beside, **how)
+    tokens, chunk = params.encoder.batch_tokens, params.encoder.chunk_size
+    sides, share = (open_queries(queries, encoder), passages, beside), 1.0 if part == PRETRAIN else plain_share
+    texts = Texts(encoder, *sides, plain_share=share, batch_tokens=tokens, chunk_size=chunk)
     train_dual_encoder(encoder, texts, examples, part, params, folder, title=title, views=views)
 
 

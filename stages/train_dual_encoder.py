@@ -26,7 +26,8 @@ def main(stage: Stage) -> None:
     if "targets" in item:
         examples = replace(examples, targets=Targets.read(Path(item["targets"]), examples.queries))
     asked, passages = open_queries(queries, encoder), open_passages(encoder)
-    texts = Texts(encoder, asked, passages, **params.encoder.sizes)
+    tokens, chunk = params.encoder.batch_tokens, params.encoder.chunk_size
+    texts = Texts(encoder, asked, passages, batch_tokens=tokens, chunk_size=chunk)
     alpha = settings.alpha if item.get("passage_centric") else 0.0
     title = title_of(stage.key)
     train_dual_encoder(encoder, texts, examples, section, params, stage.scratch, title=title, alpha=alpha)

@@ -145,7 +145,7 @@ def test_draw() -> None:
 
 
 def test_labelled_first_equals_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gnn_encoder.gnn.graph.PAIRS_AT_A_TIME", 7)
+    monkeypatch.setattr("gnn_encoder.base.matrix.PAIRS_AT_A_TIME", 7)
     draw = np.random.default_rng(3)
     queries, matrix = draw.normal(size=(20, 4)).astype(np.float32), draw.normal(size=(30, 4)).astype(np.float16)
     every = queries @ matrix.astype(np.float32).T

@@ -43,6 +43,7 @@ READ_BYTES = 64 * 2**20  # memory of one block when a matrix is streamed
 READ_ROWS = 65_536  # most rows of such a block: arrays that are computed from it grow with its rows
 CURE = ": train with a lower learning rate or in float32, then make them again"
 GATHER_ROWS = 256  # rows that stay mapped at a time when they are picked one by one
+PAIRS_AT_A_TIME = 8_192  # whose embeddings are in memory together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +192,16 @@ def gather_rows(matrix: NDArray[Any], rows: NDArray[np.integer[Any]]) -> NDArray
         release(matrix)
     result: NDArray[Any] = found[inverse.reshape(rows.shape)]
     return result
+
+
+def pair_scores(queries: Matrix, asking: Rows, passages: NDArray[Any], asked: Rows) -> NDArray[np.float32]:
+    """Dot products of `queries[asking]` and `passages[asked]`. *Shape:* (n, d), (p,), (m, d), (p,) -> (p,)."""
+    found = np.empty(len(asked), dtype=np.float32)
+    for first in range(0, len(asked), PAIRS_AT_A_TIME):
+        part = slice(first, first + PAIRS_AT_A_TIME)
+        passage = gather_rows(passages, asked[part]).astype(np.float32)
+        found[part] = np.einsum("nd,nd->n", queries[asking[part]], passage)
+    return found
 
 
 def block_size(columns: int) -> int:

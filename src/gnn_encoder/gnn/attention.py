@@ -34,12 +34,7 @@ class GraphAttention(nn.Module):
 
     Edges may have a type besides, which the paper does not have: with `typed`, each head adds a learned number `b_l` to
     Eq. 3 where the query is labelled with the passage. It starts at 0.
-
-    Args:
-        dimension: d.
-        heads: a divisor of d.
-        edge_dimension: d_e, or None where edges have no features.
-        typed: whether labelled edges are told from others; only `ragged` takes the types.
+    Only `ragged` takes the types. `dimension` is d, a multiple of `heads`; `edge_dimension` is d_e.
     """
 
     def __init__(self, *, dimension: int, heads: int, edge_dimension: int | None, typed: bool = False) -> None:
@@ -91,16 +86,11 @@ class GraphAttention(nn.Module):
     ) -> Tensor:
         """Eq. 3-5 for nodes with k neighbours each; a node also attends to itself.
 
-        Args:
-            target: h_i. *Shape:* (b, d).
-            sources: h_j. *Shape:* (b, k, d).
-            edge_features: h_{i-j}, of any floating type. *Shape:* (b, k, d_e).
-            loop_features: h_{i-i}. *Shape:* (b, d_e).
-            keep: False where the graph has no edge; None: it has all edges. *Shape:* (b, k) bool.
-            product: the edge features are the elementwise products h_i * h_j. They are neither passed in nor computed,
-                since u . (h_i * h_j) = (u * h_i) . h_j.
+        With `product` the edge features are the elementwise products h_i * h_j. They are neither passed nor computed,
+        since u . (h_i * h_j) = (u * h_i) . h_j. `keep` is False where the graph has no edge.
 
-        *Shape:* (b, d).
+        *Shape:* target h_i (b, d), sources h_j (b, k, d), edge_features h_{i-j} (b, k, d_e), loop_features h_{i-i}
+        (b, d_e), keep (b, k) -> (b, d).
         """
         self._check_features(edge_features, loop_features, product)
         u_t, u_s, u_e = self.fold()
@@ -140,12 +130,9 @@ class GraphAttention(nn.Module):
         A target without edges attends to itself alone, with weight 1 whatever its loop feature is.
 
         Args:
-            target: h_i. *Shape:* (n, d).
-            sources: h_j. *Shape:* (s, d).
-            edge_source: row of `sources` of each edge. *Shape:* (E,) int64.
-            edge_target: row of `target` of each edge, ascending. *Shape:* (E,) int64.
-            edge_features: h_{i-j}, of any floating type. *Shape:* (E, d_e).
-            loop_features: h_{i-i}; may be missing when there are no edges at all. *Shape:* (n, d_e).
+            target, sources: h_i and h_j. *Shape:* (n, d), (s, d).
+            edge_source, edge_target: each edge's rows of both; those of targets ascend. *Shape:* (E,) int64.
+            edge_features, loop_features: h_{i-j} and h_{i-i}. *Shape:* (E, d_e), (n, d_e).
             labelled: 1 for labelled edges, else 0; only with `typed`. *Shape:* (E,) float.
 
         Returns:

@@ -6,7 +6,6 @@ The stage embed_edges writes them as Parquet parts, which are unpacked once into
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -63,12 +62,7 @@ def embed_graph(
     """Write the features of the edges, in the order of the edges table, and of the self-loops.
 
     All queries have a self-loop feature, but only those passages that some query retrieved. Any other passage attends
-    to itself alone, with weight 1 whatever the feature.
-
-    Args:
-        queries: the texts of the nodes.
-        folder: scratch folder; parts that an interrupted run finished there are kept.
-        max_length: most tokens of a pair.
+    to itself alone, with weight 1 whatever the feature. Parts that an interrupted run left in `folder` are kept.
     """
     query, passage = np.repeat(np.arange(graph.n), graph.k), graph.passages.reshape(-1)
     retrieved = np.unique(passage)
@@ -111,16 +105,12 @@ def _unpack(folder: Path, target: Path) -> None:
         with (target / f"{kind}.npy").open("wb") as file:
             write_header(file, np.dtype(np.float16), (sum(count_rows(part) for part in parts), dimension))
             for part in parts:
-                _write_features(file, part)
+                for batch in open_parquet(part).iter_batches(columns=["feature"]):
+                    block = batch.column("feature").flatten().to_numpy()
+                    if not np.isfinite(block).all():
+                        cure = "run train_cross_encoder and embed_edges again"
+                        raise UserError(f"{part}: an edge feature is NaN or infinite; {cure}")
+                    file.write(np.ascontiguousarray(block, dtype=np.float16).data)
     # Of passages only those have a loop that some query retrieved: the last kind's nodes.
     nodes = [pq.read_table(part, columns=["node"]).column("node").to_numpy() for part in parts]
     np.save(target / "nodes.npy", np.concatenate(nodes))
-
-
-def _write_features(file: BinaryIO, part: Path) -> None:
-    for batch in open_parquet(part).iter_batches(columns=["feature"]):
-        block = batch.column("feature").flatten().to_numpy()
-        if not np.isfinite(block).all():
-            cure = "run train_cross_encoder and embed_edges again"
-            raise UserError(f"{part}: an edge feature is NaN or infinite; {cure}")
-        file.write(np.ascontiguousarray(block, dtype=np.float16).data)

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.judgements import contains, pair_keys, relevant_pairs
-from gnn_encoder.base.matrix import Matrix, Rows, Scores, gather_rows, spans
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, pair_scores, spans
 from gnn_encoder.base.tables import QUERIES, count_rows, open_table, read_candidates, write_table
 from gnn_encoder.pipeline import project
 
 NODES, EDGES = "queries.parquet", "edges.parquet"  # in the folder of a graph
-PAIRS_AT_A_TIME = 8_192
 SCORES = 2**25  # scores of queries and new passages that are held at a time
 Bools = NDArray[np.bool_]
 
@@ -26,11 +25,6 @@ class Graph:
 
     The first queries are the training queries. The others have no labels: they inform the passages that they retrieve,
     and no training step asks them.
-
-    Args:
-        passages: *Shape:* (n, k), each one below `n_passages`.
-        score: *Shape:* (n * k,) or (n, k).
-        n_passages: m.
 
     Attributes:
         passages: each query's passages; with `build_graph.labelled` its labelled ones, best first, then the others.
@@ -59,13 +53,7 @@ class Graph:
 
     @classmethod
     def from_edges(cls, columns: dict[str, NDArray[Any]], n_queries: int, n_passages: int) -> Self:
-        """Make the graph of an edges table.
-
-        Args:
-            columns: `query`, `passage`, `rank`, `score`, sorted by query, then rank.
-            n_queries: n.
-            n_passages: m.
-        """
+        """The graph of an edges table: columns query, passage, rank, score, sorted by query, then rank."""
         query, passage, rank, score = (columns[name] for name in ("query", "passage", "rank", "score"))
         k, rest = divmod(len(query), n_queries) if n_queries else (0, 0)
         if k == 0 or rest:
@@ -94,16 +82,11 @@ class Graph:
         keep_edge: Bools | None = None,
         max_neighbours: int | None = None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The edges of some passages.
+        """The edges of some passages, and for each the place of its passage in `passages`, ascending.
 
-        Args:
-            passages: rows of passages. *Shape:* (b,).
-            keep_query: False for queries whose edges are left out; None: all are kept. *Shape:* (n,).
-            keep_edge: False for edges that are left out; None: all are kept. *Shape:* (n * k,).
-            max_neighbours: of the edges that are kept, the most per passage, highest score first; None: all.
+        Of the edges that are kept a passage has at most `max_neighbours`, those of the highest scores.
 
-        Returns:
-            The edges, and for each the place of its passage in `passages`, ascending. *Shape:* (E,), (E,).
+        *Shape:* passages (b,), keep_query (n,), keep_edge (n * k,) -> (E,), (E,).
         """
         first = self.indptr[passages]
         count = self.indptr[np.asarray(passages) + 1] - first
@@ -129,12 +112,7 @@ class Graph:
 
 
 class Labels:
-    """The queries that are labelled with each passage.
-
-    Args:
-        pairs: columns query, passage.
-        n_passages: m.
-    """
+    """The queries that are labelled with each of m passages: `pairs` has the columns query, passage."""
 
     def __init__(self, pairs: pl.DataFrame, n_passages: int) -> None:
         self.pairs = pairs.sort("passage", "query")
@@ -143,10 +121,9 @@ class Labels:
         self._indptr = np.concatenate([[0], np.cumsum(counts)])
 
     def of_passages(self, passages: Rows, keep_query: Bools | None = None) -> tuple[Rows, Rows]:
-        """The labelled queries of some passages, and for each the place of its passage, ascending. *Shape:* (L,) both.
+        """The labelled queries of some passages, and for each the place of its passage, ascending.
 
-        Args:
-            keep_query: False for queries that are left out; None: all are kept. *Shape:* (n,).
+        *Shape:* passages (b,), keep_query (n,) -> (L,), (L,).
         """
         first = self._indptr[passages]
         count = self._indptr[np.asarray(passages) + 1] - first
@@ -159,11 +136,7 @@ class Labels:
 
 
 def write_nodes(folder: Path, *, training: Path, unlabelled: Path, rows: Rows) -> None:
-    """Write the nodes' texts: the training queries in their table's order, then some rows of those without labels.
-
-    Args:
-        rows: ascending.
-    """
+    """Write the nodes' texts: the training queries in their table's order, then ascending rows of the unlabelled."""
 
     def queries() -> Iterator[pa.RecordBatch]:
         yield from open_table(training, QUERIES).iter_batches()
@@ -189,25 +162,15 @@ def labelled_first(
     """Each query's k passages, of which those that it is labelled with come first, and then the best others.
 
     Both parts are sorted by M_de's score. A query with more than k labelled passages keeps the k best of them.
+    `queries` and `matrix` are embeddings by M_de, and `pairs` are the labelled ones, columns query, passage.
 
-    Args:
-        passages: the k best passages of each query. *Shape:* (n, k).
-        scores: their scores. *Shape:* (n, k).
-        pairs: labelled pairs, columns query, passage.
-        queries: the queries' embeddings. *Shape:* (n, d).
-        matrix: M_de's passage embeddings. *Shape:* (m, d).
-
-    Returns:
-        Passages and scores. *Shape:* both (n, k).
+    *Shape:* passages and scores (n, k), queries (n, d), matrix (m, d) -> (n, k), (n, k).
     """
     n, k = passages.shape
     ends = {"query": pl.Int32, "passage": pl.Int32}
     pairs = pairs.select(pl.col(name).cast(kind) for name, kind in ends.items())
     asking, asked = (pairs[name].to_numpy() for name in ends)
-    own = np.empty(len(pairs), dtype=np.float32)
-    for first in range(0, len(pairs), PAIRS_AT_A_TIME):
-        part = slice(first, first + PAIRS_AT_A_TIME)
-        own[part] = np.einsum("ij,ij->i", queries[asking[part]], gather_rows(matrix, asked[part]).astype(np.float32))
+    own = pair_scores(queries, asking, matrix, asked)
     labelled = pairs.with_columns(score=pl.Series(own, dtype=pl.Float32), labelled=True)
     found = pl.DataFrame(
         {"query": np.repeat(np.arange(n), k), "passage": passages.reshape(-1), "score": scores.reshape(-1)},
@@ -224,11 +187,9 @@ def labelled_first(
 
 
 def reach(graph: Graph, first: Bools | None = None) -> Scores:
-    """What a new passage's score must exceed to be among each query's k passages. *Shape:* (n,).
+    """What a new passage's score must exceed to be among each query's k passages. *Shape:* (n * k,) -> (n,).
 
-    Args:
-        first: edges to labelled passages, where these come first, whatever their score; None: none do.
-            *Shape:* (n * k,).
+    The `first` edges lead to labelled passages, which come first whatever their score; None: none do.
     """
     last: Scores = graph.score.reshape(graph.n, graph.k)[:, -1]
     return last if first is None else np.where(first.reshape(graph.n, graph.k)[:, -1], np.float32(np.inf), last)
@@ -237,13 +198,10 @@ def reach(graph: Graph, first: Bools | None = None) -> Scores:
 def link(queries: Matrix, least: Scores, passages: Matrix, most: int | None) -> pl.DataFrame:
     """The queries that would retrieve new passages, of each passage the `most` first ones; None: all.
 
-    Args:
-        queries: E_Q of all queries of the graph. *Shape:* (n, d).
-        least: as of `reach`.
-        passages: by the encoder that the graph was made with. *Shape:* (b, d).
+    Passages are embedded by the encoder that the graph was made with, and `least` is as of `reach`. Columns query,
+    passage, score are sorted by passage, then score from the highest on, then query.
 
-    Returns:
-        Columns query, passage, score, sorted by passage, then score from the highest on, then query.
+    *Shape:* queries (n, d), least (n,), passages (b, d).
     """
     found = [pl.DataFrame(schema={"query": pl.Int64, "passage": pl.Int64, "score": pl.Float32})]
     size = max(1, SCORES // max(1, len(passages)))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,11 @@ WHOLE = 50_000  # a corpus of at most so many passages is in a softmax over the 
 SAMPLE = 16_384  # random passages of a larger one
 
 
-@dataclass(frozen=True)
-class Step:
-    """The items of the examples that train in one step, and the fold Q_t that they belong to."""
+class Step(NamedTuple):
+    """The items of the examples that train in one step, and all of their fold Q_t if these are masked, or else none."""
 
     items: Rows
-    fold: Rows  # all items of the fold, which are masked in the graph; empty if nothing is masked
+    fold: Rows
 
 
 class MaskedSchedule:
@@ -32,10 +32,8 @@ class MaskedSchedule:
     5% an epoch has 20 rounds. What trains without masks, as the control does, has the same steps, so that nothing but
     the method differs.
 
-    Args:
-        epochs: passes over the queries; the last may end early.
-        after: epochs that another phase has trained before: this one goes on with the next.
-        masked: whether a step names its fold; if not, it masks nothing.
+    Of the `epochs` the last may end early. They go on `after` those that another phase has trained before. With
+    `masked` a step names its fold; if not, it masks nothing.
     """
 
     def __init__(
@@ -97,15 +95,7 @@ def propagation_mask(n: int, masked: Rows) -> NDArray[np.bool_]:
 
 
 def check_no_leak(masked: Rows, reachable_queries: Rows) -> None:
-    """Make sure that no query trains against passage embeddings that the query itself has informed.
-
-    Args:
-        masked: queries that must not be in the graph. *Shape:* (b,).
-        reachable_queries: queries that the batch's passages have an edge to. *Shape:* (E,).
-
-    Raises:
-        RuntimeError: a masked query is reachable.
-    """
+    """Raise a RuntimeError if a masked query informs passages, against which it trains. *Shape:* (b,), (E,)."""
     leaked = np.intersect1d(masked, reachable_queries)
     if len(leaked):
         raise RuntimeError(f"{len(leaked)} masked queries can be reached in the graph, such as row {leaked[0]}")
@@ -168,12 +158,12 @@ class Supervision:
 
     def items(self, number: int) -> tuple[Rows, Rows]:
         """The items of step `number`, and the masked queries."""
-        step = self.schedule[number]
-        return step.items, self.examples.queries[step.fold]
+        items, fold = self.schedule[number]
+        return items, self.examples.queries[fold]
 
     def scored(self, number: int, graph: Graph) -> CorpusSample:
         """The passages that step `number` scores."""
-        items = self.schedule[number].items
+        items, _ = self.schedule[number]
         _, positives, _ = positives_of(self.examples, items)
         retrieved = graph.passages[self.examples.queries[items]]
         certain = np.concatenate([positives, retrieved.reshape(-1)])

@@ -47,12 +47,9 @@ class Subgraph:
 class Neighbourhood:
     """A graph with all that the two GAT layers read: labels, M_de's passage embeddings, M_ce's edge features.
 
-    Args:
-        cached: M_de's passage embeddings, which Eq. 6 always reads. *Shape:* (m, d).
-        features: None if the network reads none of them.
-        labels: the queries that are labelled with each passage, whether it is among their k or not.
-        sums: whether the network sums these up.
-        max_neighbours: in layer 2, the most queries per passage, those of the highest scores first; None: all.
+    Eq. 6 always reads the `cached` embeddings of passages, *Shape:* (m, d). With `sums` the network sums up the queries
+    that are labelled with a passage, whether it is among their k or not. In layer 2 a passage has at most
+    `max_neighbours` queries, those of the highest scores.
     """
 
     def __init__(
@@ -89,11 +86,7 @@ class Neighbourhood:
         return self.graph.edges_of(self.labels.pairs)
 
     def around(self, passages: Rows, propagation: Bools | None = None) -> Subgraph:
-        """The subgraph of `passages`: their queries and edges.
-
-        Args:
-            propagation: True for queries that are in the graph, False for masked ones; None: all are. *Shape:* (n,).
-        """
+        """The subgraph of `passages`, without the queries whose `propagation` is False. *Shape:* (b,), (n,)."""
         edges, target = self.graph.passage_edges(passages, propagation, self._keep_edge, self._max_neighbours)
         asking, asked = self.labels.of_passages(passages, propagation) if self.sums else (NOBODY, NOBODY)
         queries, place = np.unique(np.concatenate([edges // self.graph.k, asking]), return_inverse=True)
@@ -148,11 +141,6 @@ class Neighbourhood:
             labels=(self._rows(subgraph.label_query), self._rows(subgraph.label_passage)),
         )
 
-    def passages_informed(self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q: Tensor) -> Tensor:
-        """h'_p of a subgraph's passages, by both layers (Eq. 6-10). *Shape:* (b, d), (u, d) -> (b, d)."""
-        h_q_prime = self.interactive_queries(gnn, subgraph.queries, h_q)
-        return self.interactive_passages(gnn, subgraph, h_p, h_q, h_q_prime).embeddings
-
     def release(self) -> None:
         """Give back the memory of edge features that were read; training, which returns to them, keeps it."""
         if self.features is not None:
@@ -168,11 +156,9 @@ class Neighbourhood:
 class CorpusGNN:
     """Turns windows of passage embeddings h_p into h'_p (Eq. 8-10). All queries of the graph take part, none is masked.
 
-    The queries' h'_q (Eq. 6, 7) are the same for all windows, and are computed once.
+    The queries' h'_q (Eq. 6, 7), `interactive`, are the same for all windows, and are computed once if at all.
 
-    Args:
-        queries: E_Q of all queries of the graph, by the trained encoder. *Shape:* (n, d).
-        interactive: their h'_q where it is known; None: it is computed. *Shape:* (n, d).
+    *Shape:* queries, by the trained encoder, and interactive (n, d).
     """
 
     def __init__(
@@ -230,11 +216,8 @@ class CorpusGNN:
 def graph_encoder(system: str, model: Path, params: Params) -> tuple[DualEncoder, Path | None]:
     """The encoder of a graph's nodes and passages, and M_de's matrix if that holds these passages; else None.
 
-    It is the one that was trained together with the GNN; where its passages are still M_de's, it is M_de, since the
-    graph stayed as it was.
-
-    Args:
-        model: folder of the GNN and of the encoder that was trained together with it.
+    The folder `model` has the GNN and the encoder that was trained together with it. It is this one, or M_de where the
+    passages are still M_de's, since the graph stayed as it was.
     """
     base = project.base(system)
     encoded = same_encoder(model / "encoder", project.embeddings(base))
@@ -242,12 +225,7 @@ def graph_encoder(system: str, model: Path, params: Params) -> tuple[DualEncoder
 
 
 def open_informer(system: str, model: Path, encoder: DualEncoder, params: Params) -> CorpusGNN:
-    """The trained GNN over the whole graph, with Eq. 6 and 7 already computed.
-
-    Args:
-        model: folder of the GNN.
-        encoder: that of `graph_encoder`.
-    """
+    """The GNN in the folder `model` over the whole graph, with Eq. 6 and 7 computed; `encoder`: of `graph_encoder`."""
     gnn = QueryPassageGNN.load(model)
     check_shape(project.embeddings(project.base(system)), (count_rows(project.PASSAGES), gnn.config.dimension))
     near = Neighbourhood.open(system, gnn.config, params.mgt.max_neighbours)

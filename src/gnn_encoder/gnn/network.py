@@ -145,16 +145,11 @@ class QueryPassageGNN(nn.Module):
             \tilde h_q &= \mathrm{GAT}(\{h_p\}_{p \in P_q} \cup \{h_q\})    && (Eq. 6)
             h'_q &= W_{pq} [\tilde h_q \| h_q] + b_{pq}                     && (Eq. 7)
 
-        With one layer, h'_q = h_q.
+        With one layer, h'_q = h_q. The neighbours are the *cached* embeddings of each query's passages. Features of
+        (q, p) and (q, q) are passed only with "cross_encoder". `keep` is False where the graph has no edge.
 
-        Args:
-            h_q: *Shape:* (u, d).
-            neighbours: the *cached* embeddings of each query's passages. *Shape:* (u, k, d).
-            edge_features: of (q, p); only with "cross_encoder". *Shape:* (u, k, d_e).
-            loop_features: of (q, q); only with "cross_encoder". *Shape:* (u, d_e).
-            keep: False where the graph has no edge; None: it has all edges. *Shape:* (u, k) bool.
-
-        *Shape:* (u, d).
+        *Shape:* h_q (u, d), neighbours (u, k, d), edge_features (u, k, d_e), loop_features (u, d_e), keep (u, k) ->
+        (u, d).
         """
         if self.config.layers == 1:
             return h_q
@@ -186,16 +181,12 @@ class QueryPassageGNN(nn.Module):
 
         Args:
             h_p: embeddings of the passages, by the encoder that is being trained. *Shape:* (n, d).
-            h_q: the queries' embeddings before Eq. 7, which "product" and `sums` read. *Shape:* (u, d).
-            h_q_prime: h'_q of the same queries. *Shape:* (u, d).
-            edge_query: row of `h_q_prime` of each edge. *Shape:* (E,) int64.
-            edge_passage: row of `h_p` of each edge, ascending. *Shape:* (E,) int64.
-            edge_features: of (q, p); only with "cross_encoder". *Shape:* (E, d_e).
-            loop_features: of (p, p); those of passages without edges have no effect. *Shape:* (n, d_e).
+            h_q, h_q_prime: the queries' before Eq. 7, which "product" and `sums` read, and after. *Shape:* (u, d).
+            edge_query, edge_passage: rows of each edge's ends; those of passages ascend. *Shape:* (E,) int64.
+            edge_features, loop_features: of (q, p) and (p, p), only with "cross_encoder". *Shape:* (E, d_e), (n, d_e).
             labelled: 1 for edges of queries that are labelled with the passage, else 0; only with `labelled` in the
                 configuration, which adds w_l to Eq. 9 where a passage has such an edge. *Shape:* (E,) float.
-            labels: rows of the query and of the passage of each label, whether it is an edge or not; `sums` reads them.
-                *Shape:* (L,), (L,) int64.
+            labels: rows of each label's query and passage, an edge or not, for `sums`. *Shape:* (L,), (L,) int64.
         """
         config, n = self.config, len(h_p)
         if config.edge_features == "product":

@@ -19,14 +19,9 @@ SWITCH = "GNN_ENCODER_SCATTER"
 
 
 def segment_sum(values: Tensor, index: Tensor, n: int) -> Tensor:
-    """Sum of the rows of each segment; zeros for a segment without rows.
+    """Sum of the rows of each segment, which `index` names in any order; zeros for a segment without rows.
 
-    Args:
-        values: *Shape:* (E, ...).
-        index: the segment of each row, in any order. *Shape:* (E,) int64.
-        n: number of segments.
-
-    *Shape:* (n, ...).
+    *Shape:* values (E, ...), index (E,) int64 -> (n, ...).
     """
     scatter = _torch_scatter()
     if scatter is None:
@@ -41,12 +36,7 @@ def segment_softmax(logits: Tensor, index: Tensor, n: int) -> Tensor:
     The segment's maximum is subtracted first, so that no exponential overflows. The result does not depend on the
     maximum, and so no gradient flows through it.
 
-    Args:
-        logits: *Shape:* (E, heads).
-        index: the segment of each row, in any order. *Shape:* (E,) int64.
-        n: number of segments.
-
-    *Shape:* (E, heads).
+    *Shape:* logits (E, heads), index (E,) int64 below n -> (E, heads).
     """
     scatter, detached = _torch_scatter(), logits.detach()
     if scatter is None:
@@ -65,14 +55,9 @@ def segment_weighted_sum(weights: Tensor, values: Tensor, source: Tensor, target
     On CPU this is a sparse matrix product, forward and backward, which needs no (E, heads, c) tensor and is more than
     ten times faster than gathering the sources' values. On other devices, and with torch-scatter, these are gathered.
 
-    Args:
-        weights: *Shape:* (E, heads).
-        values: *Shape:* (s, heads, c).
-        source: row of `values` that each edge reads. *Shape:* (E,) int64.
-        target: row of the result that each edge adds to, in any order. *Shape:* (E,) int64.
-        n: number of targets.
+    Each edge reads the row `source` of `values` and adds to the row `target` of the result; edges have any order.
 
-    *Shape:* (n, heads, c).
+    *Shape:* weights (E, heads), values (s, heads, c), source and target (E,) int64 -> (n, heads, c).
     """
     if values.device.type == "cpu" and _torch_scatter() is None:
         result: Tensor = _SparseProduct.apply(weights, values, source, target, n)  # type: ignore[no-untyped-call]

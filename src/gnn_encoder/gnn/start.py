@@ -71,10 +71,7 @@ def closed_form(
 ) -> ClosedForm | None:
     """The closed form that is best on dev; None where the graph has no labels to sum up.
 
-    Args:
-        near: the graph that will inform the corpus, with its labels.
-        queries: E_Q of the nodes. *Shape:* (n, d).
-        dev_queries: E_Q of the dev sample. *Shape:* (q, d).
+    *Shape:* E_Q of the nodes (n, d) and of the dev sample (q, d).
     """
     if not near.sums:
         return None
@@ -116,11 +113,8 @@ def choose_start(
 ) -> ChosenStart:
     """Give a new network the start with the best dev score, if that is clearly better than the identity.
 
-    Clearly: by more than two standard errors of the paired difference over the dev sample.
-
-    Args:
-        reciprocal_ranks: those of the sampled dev queries by the present weights. *Shape:* (q,).
-        closed: the best closed form, for a network with `sums`.
+    Clearly: by more than two standard errors of the paired difference over the dev sample. `reciprocal_ranks` are those
+    of its queries by the present weights, *Shape:* (q,). `closed` is the best closed form, for a network with `sums`.
     """
     weights = deepcopy(gnn.state_dict())
     found = {}

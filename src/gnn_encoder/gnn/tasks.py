@@ -51,12 +51,9 @@ def corpus_loss(
     The sum below goes over the corpus, where Eq. 12 has the batch's passages. Above some size it is estimated: the
     passages that the batch's queries retrieve or are labelled with count as they are, a random sample for the others.
 
-    Positives count by their weights where they have some, and alike where not.
+    Positives count by their weights where they have some, and alike where not. The sample holds all of the items'.
 
-    Args:
-        queries: of the items. *Shape:* (b, d).
-        passages: of the sample, which holds all positives of the items. *Shape:* (c, d).
-        items: which examples these are. *Shape:* (b,).
+    *Shape:* queries of the items (b, d), passages of the sample (c, d), items (b,).
     """
 
     def on_device(*arrays: NDArray[Any]) -> tuple[Tensor, ...]:
@@ -74,11 +71,7 @@ def corpus_loss(
 
 
 def subgraph_of(neighbourhood: Neighbourhood, wanted: Rows, masked: Rows) -> tuple[Subgraph, Rows]:
-    """The subgraph of some passages without the masked queries, and the place of each of these passages in it.
-
-    Raises:
-        RuntimeError: a masked query is in the subgraph.
-    """
+    """The subgraph of some passages without the masked queries, and the place of each of these passages in it."""
     passages, position = np.unique(wanted, return_inverse=True)
     subgraph = neighbourhood.around(passages, propagation_mask(neighbourhood.graph.n, masked))
     check_no_leak(masked, subgraph.queries)
@@ -99,11 +92,9 @@ Nodes = tuple[Representations | Fixed, Representations | Fixed]  # h_p and h_q o
 
 
 class CachedEmbeddings:
-    """Those of M_de, which stay: E_P of the graph's cache, and E_Q.
+    """Those of M_de, which stay: E_P of the graph's cache, and E_Q of its `queries` and of the sampled dev queries.
 
-    Args:
-        queries: E_Q of all queries of the graph. *Shape:* (n, d).
-        of_dev: E_Q of the sampled dev queries. *Shape:* (q, d).
+    *Shape:* queries (n, d), of_dev (q, d).
     """
 
     def __init__(self, queries: Tensor, of_dev: Tensor) -> None:
@@ -126,9 +117,7 @@ class CachedEmbeddings:
 class LearntEmbeddings:
     """Those of the encoder that is being trained, with gradient where gradients are recorded.
 
-    Args:
-        texts: the graph's queries, of which the training queries are the first, and the passages.
-        dev_texts: all dev queries.
+    `texts` are the graph's queries, of which the training queries are the first, and the passages.
     """
 
     def __init__(self, encoder: DualEncoder, texts: Texts, dev_texts: TextTokens) -> None:
@@ -165,11 +154,8 @@ class GNNTask:
     Eq. 6 reads the passages of M_de's cache in any case. In phase one all else is cached too. In phase two, as in the
     paper, queries and nodes are embedded by the encoder that is being trained, with gradient.
 
-    Args:
-        graphs: the one that trains, and the one that will inform the corpus, by which the dev sample is scored.
-        queries: where the embeddings of a batch's queries come from.
-        nodes: where those of the graph's queries and passages come from.
-        scale: 1 / temperature.
+    Of the two graphs one trains, and the other, which will inform the corpus, scores the dev sample. Embeddings of a
+    batch's queries and of the graph's `nodes` may come from different sources; `scale` is 1 / temperature.
     """
 
     def __init__(
@@ -222,7 +208,9 @@ class GNNTask:
     def _informed(self, near: Neighbourhood, subgraph: Subgraph) -> tuple[Tensor, Nodes]:
         """h'_p of a subgraph's passages (Eq. 6-10), and the h_p and h_q that made them."""
         h_p, h_q = self._nodes.nodes(near, subgraph)
-        return near.passages_informed(self._gnn, subgraph, h_p.value, h_q.value), (h_p, h_q)
+        h_q_prime = near.interactive_queries(self._gnn, subgraph.queries, h_q.value)
+        informed = near.interactive_passages(self._gnn, subgraph, h_p.value, h_q.value, h_q_prime)
+        return informed.embeddings, (h_p, h_q)
 
 
 class CorpusTask(GNNTask):

@@ -43,15 +43,9 @@ Answered = Callable[[pl.DataFrame], pl.DataFrame]
 
 
 class Setup:
-    """M_de and the data, from which GNN-encoder and its control start.
+    """M_de, which is the system `base`, and the data, from which GNN-encoder and its control start.
 
-    Args:
-        base: the system that M_de is.
-
-    Attributes:
-        encoder: M_de, which training changes.
-        cached: its passage embeddings. *Shape:* (m, d).
-        examples: what the training queries learn, weighed by how often a log has each pair.
+    Training changes the `encoder`, but not its `cached` passage embeddings, *Shape:* (m, d).
     """
 
     def __init__(self, base: str, params: Params) -> None:
@@ -109,14 +103,10 @@ def draw_dev(
     In data that are judged by answers, the relevant passages of a query are BM25's best passage that holds an answer,
     and those of M_de's top passages of this query that hold one. The other passages of the pool count as not relevant.
 
-    Args:
-        pairs: judged-relevant pairs of the dev queries, columns query, passage.
-        embed: E_Q of some of these queries. *Shape:* (q,) -> (q, d).
-        cached: M_de's passage embeddings. *Shape:* (m, d).
-        size: most queries.
-        whole: a corpus of at most so many passages is ranked whole.
-        depth: passages that each query adds to a pool.
-        own: as in `dev_sample`.
+    At most `size` of the queries in `pairs` (columns query, passage), judged relevant, rank a corpus of at most `whole`
+    passages whole, or else a pool to which each adds `depth`; `own`: as in `dev_sample`.
+
+    *Shape:* embed, E_Q, (q,) -> (q, d), cached, M_de's passage embeddings, (m, d).
     """
     rows, m = sample_queries(pairs, size, seed), len(cached)
     retrieved: Rows = np.empty((len(rows), 0), dtype=np.int64)
@@ -134,11 +124,7 @@ def train_gnn_encoder(
     """Phase one, then phase two from the best weights of phase one; both change the encoder and the GNN.
 
     Phase two scores those weights on the dev sample before it trains, so that its result never scores below them.
-
-    Args:
-        near: the graph that will inform the corpus.
-        queries: texts of the queries that are its nodes.
-        folder: where both phases keep what a killed run resumes from.
+    `near` is the graph that will inform the corpus, and `queries` are the texts of its nodes.
     """
     mgt, encoder, params, examples = setup.params.mgt, setup.encoder, setup.params, setup.examples
     edge_dimension = encoder.dimension if near.features is None else near.features.edges.shape[1]
@@ -188,13 +174,7 @@ def train_on_embeddings(
     mgt: PhaseOne,
     folder: Path,
 ) -> History:
-    """Phase one: the GNN alone learns, by Masked Graph Training on cached embeddings.
-
-    Args:
-        graphs: the graph that trains, and the one that will inform the corpus.
-        scale: 1 / temperature.
-        folder: where what a killed run resumes from is kept.
-    """
+    """Phase one: the GNN alone learns, by Masked Graph Training on cached embeddings; arguments as of `GNNTask`."""
     kind = CorpusTask if mgt.alone.softmax == "corpus" else GNNTask
     task, start = kind(gnn, graphs, supervision, cached, cached, scale=scale), None
     if gnn.config.labelled or gnn.config.sums:
@@ -223,13 +203,7 @@ def train_control(setup: Setup, queries: TextTokens, folder: Path) -> History:
 def new_gnn(
     mgt: PhaseOne, dimensions: tuple[int, int], similarity: str, *, labelled: bool, seed: int, heads: int = HEADS
 ) -> QueryPassageGNN:
-    """An untrained network, which starts near the identity.
-
-    Args:
-        dimensions: d of the encoder, and d_e of the cross-encoder's edge features.
-        similarity: that of the encoder.
-        labelled: whether it tells labelled edges from others.
-    """
+    """An untrained network, which starts near the identity; `dimensions`: d, and d_e of the edge features."""
     torch.manual_seed(int(np.random.SeedSequence([seed, 1]).generate_state(1)[0]))
     config = GNNConfig(
         dimension=dimensions[0],

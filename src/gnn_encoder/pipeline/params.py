@@ -76,11 +76,6 @@ class Encoder(Section):
     batch_tokens: Count  # padded tokens of one inference batch
     chunk_size: Count  # passages, or queries of as many tokens, encoded at a time with gradients: GradCache
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """What the encoder reads at a time, by name."""
-        return {"batch_tokens": self.batch_tokens, "chunk_size": self.chunk_size}
-
 
 StopWords = Literal[
     "english", "danish", "dutch", "french", "german", "italian", "norwegian", "portuguese", "russian", "spanish",

@@ -30,7 +30,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from gnn_encoder.base.judgements import Identical, relevant_pairs
-from gnn_encoder.base.matrix import Matrix, Rows, Scores, gather_rows, open_matrix, resume_windows
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, open_matrix, pair_scores, resume_windows
 from gnn_encoder.base.tables import CANDIDATES, candidates_table, count_rows, open_table, read_table, write_part
 from gnn_encoder.data.answers import with_answered
 from gnn_encoder.pipeline import project
@@ -47,7 +47,6 @@ WINDOW = 16_384  # queries of a window: each reads all passages once, in parts o
 Floats = NDArray[np.float64]
 FEATURES = ("logit", "retrieved")
 RIDGE = 1e-4  # keeps the numbers finite where the labels can be told apart without error
-AT_A_TIME = 8_192  # candidates whose embeddings are in memory together
 Searched = TypeVar("Searched", Matrix, list[str])  # queries as vectors or as texts
 
 
@@ -62,13 +61,8 @@ def find_candidates(
 ) -> Iterator[pa.Table]:
     """Search for all queries that `folder` has no candidates of yet, and read those of all, window by window.
 
-    A kill keeps the windows that are done, and ranks share them.
-
-    Args:
-        find: the best passages of some of the queries and their scores, as `candidates_table` takes them.
-        folder: gets a CANDIDATES table a window.
-        identical, pairs: tell which candidates are left out, as for `Identical.distinct`.
-        label: of the progress bar.
+    A kill keeps the windows that are done, and ranks share them. `find` gives the best passages of some queries and
+    their scores, as `candidates_table` takes them; `identical` and `pairs` say which of them `distinct` leaves out.
     """
 
     def search(numbers: Iterator[int]) -> Iterator[tuple[int, pl.DataFrame]]:
@@ -127,12 +121,11 @@ def denoise(
     candidates scored below `negative_threshold`. A query without such a negative gets its lowest-scored unlabelled
     candidate that is not a positive, if there is one. A query none of whose passages is scored has null for negatives.
 
-    Args:
-        scored: columns query, passage, score (the teacher's, 0..1).
-        pairs: labelled pairs, columns query, passage; those that `scored` holds are what `relative` reads.
-        relative: a negative scores below this share of its query's best labelled passage, instead of below
-            `negative_threshold` (positive-aware mining: de Souza P. Moreira et al. 2024, arXiv:2407.15831), and never
-            above `positive_threshold`. Queries whose labelled passages `scored` does not hold keep the threshold.
+    With `relative` a negative scores below this share of its query's best labelled passage that is scored, instead of
+    below `negative_threshold` (positive-aware mining: de Souza P. Moreira et al. 2024, arXiv:2407.15831), and never
+    above `positive_threshold`. Queries without a scored labelled passage keep the threshold.
+
+    `scored` has the columns query, passage, score (the teacher's, 0..1), and `pairs`, the labelled ones, the first two.
     """
     unlabelled = scored.join(pairs, on=["query", "passage"], how="anti")
     found = unlabelled.filter(pl.col("score") > positive_threshold).select("query", "passage")
@@ -178,10 +171,9 @@ class Teacher:
     shift: float = 0.0
 
     def score(self, lists: pl.DataFrame) -> pl.DataFrame:
-        """Add the columns `combined` (s) and `score` (p) to passages of some queries.
+        """Add the columns `combined` (s) and `score` (p) to columns query, logit, listed and, for b, retrieved.
 
-        `lists` has the columns query, logit (M_ce's), retrieved (the retriever's score, if the teacher reads it), and
-        listed: whether z is standardised over the passage, as it is not over labelled ones that were not retrieved.
+        Those that are `listed` were retrieved, and z is standardised over them alone.
         """
         combined = self.cross_encoder * pl.col("logit").cast(pl.Float64)
         if self.retriever:
@@ -274,18 +266,14 @@ def _least(loss: Callable[[Floats], tuple[float, Floats]], start: Floats, free: 
 def teacher_scores(
     lists: pl.DataFrame, queries: Path, work: Path, params: Params, *, cross_encoder: Path, max_length: int
 ) -> pl.DataFrame:
-    """Add the teacher's scores to passages of some queries: `combined` and `score`, as `Teacher.score` has them.
+    """Add `combined` and `score` (`Teacher.score`) to `lists`, as from `to_score`, whose queries are rows of `queries`.
 
-    Args:
-        lists: as from `to_score`; their queries are rows of the table `queries`.
-        work: scratch folder; pairs that an interrupted run scored are not scored again.
-        cross_encoder: folder of M_ce, which reads pairs of at most `max_length` tokens.
+    M_ce, in the folder `cross_encoder`, reads at most `max_length` tokens a pair; `work` keeps what it has scored.
     """
     model = CrossEncoder.load(cross_encoder, precision=params.encoder.precision).for_inference()
     passages, teacher, is_sum = open_passages(model), Teacher(), params.teacher.score == "sum"
 
     def score(lists: pl.DataFrame, queries: Path, folder: Path) -> pl.DataFrame:
-        """Add the columns `logit`, M_ce's, and `retrieved`, the first retriever's score, or 0 where none is read."""
         pairs = Inputs.of_table(lists, open_queries(queries, model), passages, model.template, max_length)
         logits = score_pairs(model, pairs, folder, params.encoder.batch_tokens)
         found = lists.with_columns(logit=pl.Series(logits), retrieved=0.0)
@@ -299,15 +287,8 @@ def teacher_scores(
 def _retriever_scores(lists: pl.DataFrame, queries: Path, params: Params) -> pl.Series:
     """The first retriever's scores of passages of some queries, columns query, passage."""
     rows, asked = np.unique(lists["query"].to_numpy().astype(np.int64), return_inverse=True)
-    embedded = embed_table("retriever", queries, params.encoder, rows)
-    matrix, passages = open_matrix(project.embeddings("retriever")), lists["passage"].to_numpy()
-    found = np.empty(len(passages), dtype=np.float32)
-    for first in range(0, len(found), AT_A_TIME):
-        part = slice(first, first + AT_A_TIME)
-        found[part] = np.einsum(
-            "nd,nd->n", embedded[asked[part]], gather_rows(matrix, passages[part]).astype(np.float32)
-        )
-    return pl.Series(found)
+    embedded, matrix = embed_table("retriever", queries, params.encoder, rows), project.embeddings("retriever")
+    return pl.Series(pair_scores(embedded, asked, open_matrix(matrix), lists["passage"].to_numpy()))
 
 
 def _dev_lists(params: Params) -> tuple[pl.DataFrame, Path]:

@@ -208,11 +208,9 @@ def to_examples(
 
 
 def open_examples(path: Path, queries: Path, own: str | Path = "train", *, scored: bool = False) -> Examples:
-    """An EXAMPLES table, read by `to_examples`, with the counts of a log as weights.
+    """An EXAMPLES table of the table `queries`, by `to_examples`, with the counts of a log as weights.
 
-    Args:
-        queries: the table of its queries.
-        own: which passages these are themselves, as `Identical.read` takes it.
+    `own` says which passages these are themselves, as `Identical.read` takes it.
     """
     identical, n_passages = Identical.read(project.IDENTICAL, own), count_rows(project.PASSAGES)
     examples = to_examples(read_table(path, EXAMPLES), n_passages, identical=identical, scored=scored)
@@ -276,10 +274,8 @@ def local_share(items: Rows) -> Rows:
     """This rank's part of a batch; the parts of two ranks differ by at most one item."""
     ranks = distributed.world_size()
     if len(items) < ranks:
-        raise UserError(
-            f"a batch of {len(items)} queries is too small for {ranks} processes; raise this stage's batch_size in "
-            "params.yaml, or start fewer"
-        )
+        cure = "raise this stage's batch_size in params.yaml, or start fewer"
+        raise UserError(f"a batch of {len(items)} queries is too small for {ranks} processes; {cure}")
     return np.array_split(items, ranks)[distributed.rank()]
 
 
