@@ -99,9 +99,10 @@ class Project:
         """Change params.yaml: `mgt__beta=0.5`."""
         set_params(self.folder, **values)
 
-    def hashes(self, *folders: str) -> dict[str, str]:
-        """Content of every file below some folders, by path."""
-        files = (path for folder in folders for path in sorted((self.folder / folder).rglob("*")) if path.is_file())
+    def hashes(self, *places: str) -> dict[str, str]:
+        """Content of some files, and of every file below some folders, by path."""
+        tops = [self.folder / place for place in places]
+        files = (path for top in tops for path in (top, *sorted(top.rglob("*"))) if path.is_file())
         return {
             path.relative_to(self.folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files
         }
