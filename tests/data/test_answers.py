@@ -170,7 +170,7 @@ def test_several_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(alone) == expected > 10
     monkeypatch.setattr(module, "PAIRS_A_PROCESS", 600)
     monkeypatch.setattr(module, "cores", lambda: 2)
-    monkeypatch.setattr(module.Worker, "match", None)  # of this process: the others import the module anew
+    monkeypatch.setattr(module, "_opened", None)  # of this process: the others import the module anew
     assert answered(every_pair(30, 40), queries, passages, "string").equals(alone)
 
 
@@ -178,8 +178,8 @@ def test_expressions_in_tables(tmp_path: Path, passages: Path) -> None:
     queries = write_queries(tmp_path / "dev.parquet", [["ov.n$"], [r"^salt\w"]])
     found = answered(every_pair(2, 10), queries, passages, "regex")
     assert set(found.select("query", "passage").rows()) == {(0, 4), (0, 5), (1, 7)}
-    queries = write_queries(tmp_path / "dev.parquet", [["fine"], ["("]])
-    with pytest.raises(UserError, match=r"dev.parquet, query 'q1', answers: '\(' is no regular expression"):
+    queries = write_queries(tmp_path / "bad.parquet", [["fine"], ["("]])
+    with pytest.raises(UserError, match=r"bad.parquet, query 'q1', answers: '\(' is no regular expression"):
         answered(every_pair(1, 10), queries, passages, "regex")
 
 

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 import regex
 from numpy.typing import NDArray
 
@@ -81,16 +82,21 @@ def answered(pairs: pl.DataFrame, queries: Path, passages: Path, kind: Kind) -> 
 
     `pairs` has columns query and passage, row numbers of the tables; other columns are kept.
     """
-    worker = Worker(queries, passages, kind)
     order = pairs["passage"].arg_sort().to_numpy()
-    parts = worker.parts(*(pairs[name].to_numpy()[order] for name in ("passage", "query")))
+    rows, asked = (pairs[name].to_numpy()[order] for name in ("passage", "query"))
+    table = open_table(passages, PASSAGES).metadata
+    groups = range(table.num_row_groups)
+    ends = np.cumsum([0, *(table.row_group(group).num_rows for group in groups)])
+    bounds = zip(groups, *(np.searchsorted(rows, some) for some in (ends[:-1], ends[1:])), strict=True)
+    parts: list[Part] = [(g, rows[low:high] - ends[g], asked[low:high]) for g, low, high in bounds if low < high]
+    match = partial(_match, queries, passages, kind)
     bar = partial(tqdm, total=len(parts), desc="answers", unit=" row groups")
     processes = min(cores(), -(-len(pairs) // PAIRS_A_PROCESS))
     if processes > 1:  # spawned: this process may run threads, whose locks a fork would copy
         with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-            hits = list(bar(pool.map(partial(_match, worker.settings), parts)))
+            hits = list(bar(pool.map(match, parts)))
     else:
-        hits = list(bar(map(worker.match, parts)))
+        hits = list(bar(map(match, parts)))
     found = np.zeros(len(pairs), dtype=np.bool_)
     found[order] = np.concatenate([found[:0], *hits])
     return pairs.filter(pl.Series(found))
@@ -118,38 +124,28 @@ def best_answered(run: pl.DataFrame, queries: Path, passages: Path, kind: Kind) 
     return hits.unique("qid", keep="first", maintain_order=True).select("qid", "pid", grade=pl.lit(1, pl.Int32))
 
 
-class Worker:
-    """Looks for answers in one row group of passages after another."""
+@cache  # once in each process
+def _opened(queries: Path, passages: Path, kind: Kind) -> tuple[pq.ParquetFile, list[tuple[str, Any]]]:
+    """The passages, and for each query where its answers stand and their `finder`."""
+    table, finders = pl.DataFrame(open_table(queries, QUERIES).read(columns=["qid", "answers"])), []
+    for qid, answers in table.rows():
+        place = f"{queries}, query {qid!r}, answers"
+        given = [answer for answer in answers or [] if answer is not None]
+        finders.append((place, _told(place, partial(finder, kind=kind), given)))
+    return open_table(passages, PASSAGES), finders
 
-    def __init__(self, queries: Path, passages: Path, kind: Kind) -> None:
-        self.settings = queries, passages, kind
-        self.file = open_table(passages, PASSAGES)
-        table = pl.DataFrame(open_table(queries, QUERIES).read(columns=["qid", "answers"]))
-        self._places = [f"{queries}, query {qid!r}, answers" for qid in table["qid"]]
-        self._find = [
-            _told(place, partial(finder, kind=kind), [answer for answer in answers or [] if answer is not None])
-            for place, answers in zip(self._places, table["answers"].to_list(), strict=True)
-        ]
 
-    def parts(self, passages: Rows, queries: Rows) -> list[Part]:
-        """Pairs that are sorted by passage, by the passages' row groups. *Shape:* (n,) both."""
-        groups = range(self.file.metadata.num_row_groups)
-        ends = np.cumsum([0, *(self.file.metadata.row_group(group).num_rows for group in groups)])
-        bounds = np.searchsorted(passages, ends)
-        spans = zip(groups, bounds[:-1], bounds[1:], strict=True)
-        return [(g, passages[low:high] - ends[g], queries[low:high]) for g, low, high in spans if low < high]
-
-    def match(self, part: Part) -> NDArray[np.bool_]:
-        """Which pairs hold an answer. *Shape:* (n,)."""
-        group, passages, queries = part
-        texts = self.file.read_row_group(group, columns=["text"]).column("text")
-        hits = np.zeros(len(passages), dtype=np.bool_)
-        before, text = -1, ""
-        for i, (row, query) in enumerate(zip(passages.tolist(), queries.tolist(), strict=True)):
-            if row != before:
-                before, text = row, prepared(texts[row].as_py(), self.settings[2])
-            hits[i] = _told(self._places[query], self._find[query], text)
-        return hits
+def _match(queries: Path, passages: Path, kind: Kind, part: Part) -> NDArray[np.bool_]:
+    """Which pairs hold an answer. *Shape:* (n,)."""
+    (file, finders), (group, rows, asked) = _opened(queries, passages, kind), part
+    texts = file.read_row_group(group, columns=["text"]).column("text")
+    hits = np.zeros(len(rows), dtype=np.bool_)
+    before, text = -1, ""
+    for i, (row, query) in enumerate(zip(rows.tolist(), asked.tolist(), strict=True)):
+        if row != before:
+            before, text = row, prepared(texts[row].as_py(), kind)
+        hits[i] = _told(*finders[query], text)
+    return hits
 
 
 def _told(place: str, function: Callable[[Any], Any], argument: Any) -> Any:
@@ -158,10 +154,3 @@ def _told(place: str, function: Callable[[Any], Any], argument: Any) -> Any:
         return function(argument)
     except UserError as error:
         raise UserError(f"{place}: {error}") from error
-
-
-_opened = cache(Worker)  # once in each process
-
-
-def _match(settings: tuple[Path, Path, Kind], part: Part) -> NDArray[np.bool_]:
-    return _opened(*settings).match(part)

@@ -107,7 +107,10 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
         write_table(folder / "qrels" / f"{name}.parquet", QRELS, [qrels[name].select(QRELS.names).to_arrow()])
     counted = qrels["train"].filter(pl.col("count").is_not_null() & (pl.col("grade") > 0))
     write_table(folder / "counts.parquet", COUNTS, [counted.select(COUNTS.names).to_arrow()])
-    _warn_of_shared(queries)
+    keys = {split: query_keys(queries[split]["text"]) for split in SPLITS}
+    for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
+        if shared := keys[one].is_in(keys[other].implode()).sum():
+            log.warning("warning: %d queries are in both %s and %s: measures will flatter", shared, one, other)
     statistics = {"passages": {"passages": len(pids)}}
     for name, table in queries.items():
         if len(table):
@@ -230,10 +233,3 @@ def _cut(qids: pl.Series, count: int, seed: list[int]) -> tuple[pl.Series, pl.Se
     drawn[np.random.default_rng(seed).permutation(len(qids))[:count]] = True
     mask = pl.Series(drawn)
     return qids.filter(mask), qids.filter(~mask)
-
-
-def _warn_of_shared(queries: dict[str, pl.DataFrame]) -> None:
-    keys = {split: query_keys(queries[split]["text"]) for split in SPLITS}
-    for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
-        if shared := keys[one].is_in(keys[other].implode()).sum():
-            log.warning("warning: %d queries are in both %s and %s: measures will flatter", shared, one, other)
