@@ -7,7 +7,6 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 import torch
-from scipy.stats import chisquare
 
 from gnn_encoder.base.tables import QUERIES
 from gnn_encoder.dual_cross import generation
@@ -16,7 +15,6 @@ from gnn_encoder.dual_cross.generation import (
     choose_queries,
     forbidden,
     generate_queries,
-    nearest,
     sample_top_k,
     sampling,
     uniforms,
@@ -66,17 +64,6 @@ def test_token_where_the_cdf_passes(number: float, expected: int) -> None:
     """Of 0.2, 0.4, 0.1 ... the three best are 0.4, 0.2, 0.2 (token 3, 1, 4): 1/2, 1/4, 1/4."""
     logits = torch.tensor([[0.05, 0.2, 0.05, 0.4, 0.2 - 1e-9, 0.1]], dtype=torch.float64).log()
     assert sample_top_k(logits, 3, torch.tensor([number], dtype=torch.float64)).tolist() == [expected]
-
-
-def test_frequencies_agree_with_probabilities() -> None:
-    torch.manual_seed(2)
-    logits = torch.randn(30) * 1.5
-    best, n = logits.topk(10), 20_000
-    drawn = sample_top_k(logits.expand(n, -1), 10, uniforms(3, torch.arange(n), torch.zeros(n, dtype=torch.int64), 4))
-    counts = np.array([(drawn == token).sum().item() for token in best.indices])
-    expected = torch.softmax(best.values.double(), 0).numpy() * n
-    assert counts.sum() == n and chisquare(counts, expected).pvalue > 0.001
-    assert chisquare(counts, np.roll(expected, 1)).pvalue < 1e-9
 
 
 @pytest.fixture
@@ -129,7 +116,8 @@ def test_equals_whole_forward_passes(model: QueryGenerator, passages: TextTokens
             assert found[row, view].tolist() == expected + [model.template.pad] * (how.length - len(expected))
             lengths.add(len(expected))
     assert len(lengths) > 3  # queries of many lengths: some left their batch early
-    assert len({tuple(tokens) for tokens in found.flatten(0, 1).tolist()}) > 40
+    texts = model.tokenizer.batch_decode(found.flatten(0, 1), skip_special_tokens=True)
+    assert all(text.strip() for text in texts) and len(set(texts)) > 40
 
 
 @pytest.mark.parametrize("live_share", [0.0, 1.0])
@@ -142,15 +130,6 @@ def test_independent_of_batch_and_order(
     assert torch.equal(written(model, passages, np.arange(22, -1, -1), how).flip(0), whole)
     for rows in np.array_split(np.random.default_rng(0).permutation(23), 7):
         assert torch.equal(written(model, passages, rows, how), whole[rows])
-
-
-def test_no_query_is_empty_and_none_holds_a_special_token(model: QueryGenerator, passages: TextTokens) -> None:
-    found = written(model, passages, np.arange(23), settings(model, views=8)).flatten(0, 1)
-    tokens = [[token for token in query if token != model.template.pad] for query in found.tolist()]
-    assert all(tokens) and any(len(query) == 1 for query in tokens)
-    used = {token for query in tokens for token in query}
-    assert used.isdisjoint(model.tokenizer.all_special_ids) and max(used) < len(model.tokenizer)
-    assert all(text.strip() for text in model.tokenizer.batch_decode(found, skip_special_tokens=True))
 
 
 def test_forbidden_tokens(tiny_model: Path, t5_folder: Path) -> None:
@@ -181,14 +160,6 @@ def test_the_table_of_generated_queries(
     decoded = (model.tokenizer.decode(query, skip_special_tokens=True) for query in tokens)
     assert texts == [" ".join(one.split()) for one in decoded]
     assert all(texts) and len(set(texts)) > 40
-
-
-def test_nearest_by_hand() -> None:
-    cosines = np.array([[0.1, 0.9, 0.5, 0.9], [0.2, 0.2, 0.2, 0.2], [0.9, 0.9, 0.1, 0.8]], dtype=np.float32)
-    repeated = np.zeros((3, 4), dtype=bool)
-    repeated[2, 1] = True
-    assert nearest(cosines, repeated, 4).tolist() == [[1, 3, 2, 0], [0, 1, 2, 3], [0, 3, 2, 1]]
-    assert nearest(cosines, repeated, 2).tolist() == [[1, 3], [0, 1], [0, 3]]
 
 
 @pytest.mark.parametrize("keep", [2, 4])

@@ -1,4 +1,4 @@
-"""The generator: what a warm-started one begins as, its loss and gradients against torch's, and that it learns."""
+"""The generator: what a warm-started one begins as, its loss and gradients against torch's."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,12 +14,10 @@ from transformers import AutoModelForSeq2SeqLM
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.dual_cross import generator as module
-from gnn_encoder.dual_cross.generation import sampling, write_queries
 from gnn_encoder.dual_cross.generator import GeneratorTask, QueryGenerator, parameter_groups, set_word_frequencies
 from gnn_encoder.pipeline.params import Encoder
 from gnn_encoder.text.pretrained import Source, load_model
 from gnn_encoder.text.tokens import open_tokens
-from gnn_encoder.train.loop import fit
 
 QUERIES, PASSAGES = [0, 1, 1, 2, 5, 7], [3, 0, 4, 11, 9, 2]
 LENGTHS = {"query_length": 8, "passage_length": 16}
@@ -111,9 +109,8 @@ def test_step_equals_cross_entropy(
     expected = torch.stack(losses).sum() / sum(tokens)
     expected.backward()
     assert loss == pytest.approx(expected.item(), rel=1e-6)
-    for name, parameter in fresh.named_parameters():
-        if parameter.grad is not None:
-            torch.testing.assert_close(found[name], parameter.grad, rtol=1e-5, atol=1e-8)
+    wanted = {name: p.grad for name, p in fresh.named_parameters() if p.grad is not None}
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-8)
     assert any("crossattention" in name and gradient.abs().max() > 1e-4 for name, gradient in found.items())
 
 
@@ -127,19 +124,3 @@ def test_every_weight_that_learns_is_in_one_group(fresh: QueryGenerator) -> None
     frozen = {name for name in names.values() if name.startswith("model.encoder.encoder.layer.0.")}
     assert frozen and slow == set(names.values()) - fast - frozen
     assert "model.encoder.embeddings.word_embeddings.weight" in slow
-
-
-def test_learns_which_query_goes_with_which_passage(
-    fresh: QueryGenerator, task: Callable[..., GeneratorTask], tmp_path: Path
-) -> None:
-    """Six pairs by heart: a query is written back word for word, from its passage alone."""
-    made = task(epochs=120, batch_size=6)
-    history = fit(made, parameter_groups(fresh, 3e-3), tmp_path, name="generator", title="generator", seed=1)
-    assert history[0]["loss"] > 5 and history[-1]["loss"] < 0.35  # two passages share a query, not one a passage
-    items = np.array([0, 1, 3, 4, 5])
-    passages, queries = (made.batch(side, items) for side in ("passage", "query"))
-    how = sampling(fresh.eval(), seed=1, views=1, top_k=1, query_length=LENGTHS["query_length"])
-    found = write_queries(fresh, passages, torch.from_numpy(items), how, batch_tokens=999)[:, 0]
-    end = fresh.template.single_suffix[0]
-    expected = queries.input_ids[:, 1:].masked_fill(queries.input_ids[:, 1:] == end, fresh.template.pad)
-    assert torch.equal(found, expected[:, : found.shape[1]])

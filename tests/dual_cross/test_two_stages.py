@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from gnn_encoder.base.judgements import relevant_pairs
-from gnn_encoder.base.tables import DEV_CANDIDATES, EXAMPLES, QUERIES, write_table
+from gnn_encoder.base.tables import DEV_CANDIDATES, EXAMPLES, write_table
 from gnn_encoder.dual_cross.views import generated_examples
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
@@ -22,6 +22,7 @@ from gnn_encoder.train.dev import candidates_of, sample_queries
 from gnn_encoder.train.examples import Examples, TrainingBatch, examples_from_candidates
 
 from ..project import ROOT, call_stage, declare
+from ..texts import write_queries
 
 ASKED = ["how long should bread dough rise", "why?"]
 Change = Callable[[Params], Params]
@@ -41,27 +42,19 @@ def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
         call_stage("prepare")
         texts = pl.read_parquet(project.PASSAGES)["text"].to_list()
         asked = [" ".join(text.split()[first : first + 5]) for text in texts for first in (0, 3)]
-        table = {"qid": [str(row) for row in range(len(asked))], "text": asked, "answers": [[]] * len(asked)}
-        schema = {"qid": pl.String, "text": pl.String, "answers": pl.List(pl.String)}
-        write_table(project.GENERATED / "queries.parquet", QUERIES, [pl.DataFrame(table, schema=schema).to_arrow()])
-        write_examples(len(texts))
-        write_dev_candidates(len(texts))
+        write_queries(project.GENERATED / "queries.parquet", asked)
+        pairs, dev = (relevant_pairs(*project.tables(split)) for split in ("train", "dev"))
+
+        def moved(of: pl.DataFrame, step: int) -> pl.DataFrame:
+            return of.with_columns(passage=(pl.col("passage") + step) % len(texts))
+
+        # The hard negative of a query stands 17 rows after its positive, or 23 where it is BM25's.
+        for file, step in ((project.EXAMPLES, 17), (project.BM25_EXAMPLES, 23)):
+            write_table(file, EXAMPLES, [examples_from_candidates(pairs, moved(pairs, step)).to_arrow()])
+        others = pl.concat([moved(dev, step) for step in (5, 29, 61)])
+        candidates = candidates_of(sample_queries(dev, 10, 0), dev, others)
+        write_table(project.DEV_CANDIDATES, DEV_CANDIDATES, [candidates.to_arrow()])
     return folder
-
-
-def write_examples(n_passages: int) -> None:
-    """The hard negative of a query stands 17 rows after its positive, or 23 where it is BM25's."""
-    pairs = relevant_pairs(project.queries("train"), project.qrels("train"), project.PASSAGES)
-    for file, step in ((project.EXAMPLES, 17), (project.BM25_EXAMPLES, 23)):
-        others = pairs.with_columns(passage=(pl.col("passage") + step) % n_passages)
-        write_table(file, EXAMPLES, [examples_from_candidates(pairs, others).to_arrow()])
-
-
-def write_dev_candidates(n_passages: int) -> None:
-    pairs = relevant_pairs(project.queries("dev"), project.qrels("dev"), project.PASSAGES)
-    others = pl.concat([pairs.with_columns(passage=(pl.col("passage") + step) % n_passages) for step in (5, 29, 61)])
-    table = candidates_of(sample_queries(pairs, 10, 0), pairs, others)
-    write_table(project.DEV_CANDIDATES, DEV_CANDIDATES, [table.to_arrow()])
 
 
 @pytest.fixture
@@ -82,27 +75,23 @@ def stage(name: str) -> dict[str, Any]:
     return runpy.run_path(str(ROOT / "stages" / f"{name}.py"))
 
 
-def pretrain(params: Params, folder: Path, *, paired: bool) -> None:
-    stage("train_dual_cross")["pretrain"](params, folder, paired=paired, title="a model")
-
-
-def batches_of(paired: bool, params: Params, folder: Path) -> list[TrainingBatch]:
-    """What `pretrain` trains on, step by step."""
+def pretrain(params: Params, folder: Path, *, paired: bool) -> list[TrainingBatch]:
+    """What it trains on, step by step."""
     seen: list[TrainingBatch] = []
+
+    def step(encoder: object, texts: object, batch: TrainingBatch, *rest: object, **more: object) -> float:
+        return seen.append(batch) or 0.0
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            contrastive, "contrastive_step", lambda encoder, texts, batch, *rest, **more: seen.append(batch) or 0.0
-        )
-        pretrain(params, folder, paired=paired)
+        patch.setattr(contrastive, "contrastive_step", step)
+        stage("train_dual_cross")["pretrain"](params, folder, paired=paired, title="a model")
     return seen
 
 
 def test_generated_examples_by_hand() -> None:
     examples = generated_examples(4, 3, None, 0)
     assert examples.queries.tolist() == list(range(12))
-    assert examples.positives.draw(np.arange(12), 1, np.random.default_rng(0))[:, 0].tolist() == [
-        *(0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3)
-    ]
+    assert examples.positives.values.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
     # Queries 3, 4 and 5 are of passage 1: whichever of them is asked, that passage is no negative.
     known = examples.is_spared(np.array([[3, 4, 5, 6]]).T, np.array([1, 2]))
     assert known.tolist() == [[True, False], [True, False], [True, False], [False, True]]
@@ -111,7 +100,7 @@ def test_generated_examples_by_hand() -> None:
 
 def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> None:
     changed = change(params, queries=50)
-    found = [batches_of(paired, changed, tmp_path / str(paired)) for paired in (False, True)]
+    found = [pretrain(changed, tmp_path / str(paired), paired=paired) for paired in (False, True)]
     assert len(found[0]) == len(found[1]) == 2 * 3  # two passes of 50 / 16 batches
     for one, other in zip(*found, strict=True):
         assert one.queries.tolist() == other.queries.tolist() and one.passages.tolist() == other.passages.tolist()

@@ -62,6 +62,11 @@ def test_equals_each_by_itself(
     found = open_matrix(tmp_path / "out")
     np.testing.assert_allclose(found, one_by_one(encoder, tables, plain=plain), atol=2e-6)
     assert read_manifest(tmp_path / "out").views == views and found.shape == (12 * views, 32)
+    if plain:  # the passage alone counts half, and its other views together as much
+        write_means(tmp_path / "out", tmp_path, Pool("mean", 0.5), dtype="float32", origin=ORIGIN)
+        of = found.reshape(12, views, 32)
+        np.testing.assert_allclose(open_matrix(tmp_path), of[:, 0] / 2 + of[:, 1:].sum(axis=1) / 6, atol=1e-6)
+        assert read_manifest(tmp_path).views == 1
     between = np.abs(found[0::views] - found[1::views]).max(axis=1)
     assert (between > 1e-3).all()  # views of one passage that cannot be told apart would prove nothing
 
@@ -74,18 +79,6 @@ def test_what_has_no_views(
     told = r"36 generated queries, expected 48: dual_cross.views = 4 for each of 12 passages; generate"
     with pytest.raises(UserError, match=told):
         view_inputs(encoder, generated, passage_tokens, 4)
-
-
-def test_means_of_views(
-    encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens, tmp_path: Path
-) -> None:
-    """The passage alone counts half, and its other views together as much."""
-    inputs = view_inputs(encoder, generated, passage_tokens, VIEWS, plain=True)
-    encode_corpus(encoder, inputs, tmp_path / "views", dtype="float32", batch_tokens=64, origin=ORIGIN, views=4)
-    write_means(tmp_path / "views", tmp_path, Pool("mean", 0.5), dtype="float32", origin=ORIGIN)
-    views = open_matrix(tmp_path / "views").reshape(12, 4, 32)
-    np.testing.assert_allclose(open_matrix(tmp_path), views[:, 0] / 2 + views[:, 1:].sum(axis=1) / 6, atol=1e-6)
-    assert read_manifest(tmp_path).views == 1
 
 
 @pytest.mark.parametrize(

@@ -10,30 +10,20 @@ from gnn_encoder.evaluate import measures
 from gnn_encoder.evaluate.measures import answer_depth, cutoff, parse, per_query
 
 
-def qrels(rows: list[tuple[str, str, int]]) -> pl.DataFrame:
-    return pl.DataFrame(rows, schema={"qid": pl.String, "pid": pl.String, "grade": pl.Int32}, orient="row")
+def qrels(*rows: tuple[str, str, int]) -> pl.DataFrame:
+    return pl.DataFrame(rows, {"qid": pl.String, "pid": pl.String, "grade": pl.Int32}, orient="row")
 
 
-def run(rankings: dict[str, list[str]], score: float | None = None) -> pl.DataFrame:
-    rows = [
-        (qid, pid, rank, -float(rank) if score is None else score)
-        for qid, pids in rankings.items()
-        for rank, pid in enumerate(pids, 1)
-    ]
-    schema = {"qid": pl.String, "pid": pl.String, "rank": pl.Int32, "score": pl.Float64}
-    return pl.DataFrame(rows, schema=schema, orient="row")
+def run(rankings: dict[str, str]) -> pl.DataFrame:
+    """All scores tie: the ranks decide."""
+    rows = [(qid, pid, rank, 7.0) for qid, pids in rankings.items() for rank, pid in enumerate(pids, 1)]
+    return pl.DataFrame(rows, {"qid": pl.String, "pid": pl.String, "rank": pl.Int32, "score": pl.Float64}, orient="row")
 
 
 def test_ranks_decide_where_scores_tie() -> None:
-    rankings = {"q1": ["m", "z", "a"]}
-    for relevant, expected in (("m", 1.0), ("z", 0.5), ("a", 1 / 3)):
-        table = per_query(run(rankings, score=7.0), qrels([("q1", relevant, 1)]), ["RR@10", "R@1", "nDCG@10"])
-        assert table["value"][0] == pytest.approx(expected, abs=1e-12)
-        assert table["value"][1] == float(relevant == "m")
-
-
-def test_names_are_ir_measures_own_and_each_is_once() -> None:
-    assert list(parse(["MRR@10", "RR@10", "Recall@5"])) == ["RR@10", "R@5"]
+    for relevant, expected in (("m", [1.0, 1.0]), ("z", [0.5, 0.0]), ("a", [1 / 3, 0.0])):
+        table = per_query(run({"q1": "mza"}), qrels(("q1", relevant, 1)), ["RR@10", "R@1"])
+        assert table["value"].to_list() == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +40,7 @@ def test_names_are_ir_measures_own_and_each_is_once() -> None:
 def test_bad_names(name: str, message: str) -> None:
     with pytest.raises(UserError, match=f"^evaluate.measures .*{message}"):
         parse(["RR@10", name])
+    assert list(parse(["MRR@10", "RR@10", "Recall@5"])) == ["RR@10", "R@5"], "ir-measures' own names, each once"
     with pytest.raises(UserError, match=r"^it has 'XX@1': no .* ir-measures; also 'R@0': the .* from 1; take one"):
         parse(["XX@1", "RR@10", "R@0"], "it")
 
@@ -72,8 +63,8 @@ def test_a_measure_that_is_defined_here(monkeypatch: pytest.MonkeyPatch) -> None
     defined = ir_measures.define_byquery(half_life, name="HalfLife")
     monkeypatch.setitem(ir_measures.measures.registry, "HalfLife", defined)
     table = per_query(
-        run({"q1": ["x", "a", "b"], "q2": ["x"]}),
-        qrels([("q1", "a", 2), ("q1", "b", 1), ("q1", "x", 0), ("q2", "c", 1), ("q3", "c", 1)]),
+        run({"q1": "xab", "q2": "x"}),
+        qrels(("q1", "a", 2), ("q1", "b", 1), ("q1", "x", 0), ("q2", "c", 1), ("q3", "c", 1)),
         ["HalfLife@2", "HalfLife", "RR@10"],
     )
     assert table["value"].to_list() == [0.5 / 1.5, 0.75 / 1.5, 0.5, 0, 0, 0, 0, 0, 0]

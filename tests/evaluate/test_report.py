@@ -1,6 +1,5 @@
 """Figures that repeat, with CSV for `dvc plots`; the page: whole, safe, self-contained; what is missing is told."""
 
-import base64
 import re
 import shutil
 from html.parser import HTMLParser
@@ -23,10 +22,6 @@ from gnn_encoder.pipeline.project import registry
 from .conftest import TEXTS, values_of
 
 VOID = {"meta", "br", "img", "link", "input", "hr"}
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
-
 MEANS = {
     "dual_encoder": {"RR@10": 0.4512, "R@5": 0.6, "R@100": 0.9},
     "gnn_encoder": {"RR@10": 0.4766, "R@5": 0.625, "R@100": 1.0},
@@ -74,7 +69,7 @@ def test_the_page_is_whole_and_safe(one_branch: Path, params: Params) -> None:
     """Nothing is fetched, nothing runs, and the text of passages and queries stays text."""
     plots = project.PLOTS / "gnn_encoder"
     plots.mkdir(parents=True)
-    (plots / "systems.png").write_bytes(PIXEL)
+    (plots / "systems.png").write_bytes(b"\x89PNG")
     for system in registry().branches["gnn_encoder"].systems:  # a figure is shown where all systems were measured
         if not project.measured(system).exists():
             shutil.copytree(project.measured("dual_encoder"), project.measured(system))
@@ -93,10 +88,8 @@ def test_the_page_is_whole_and_safe(one_branch: Path, params: Params) -> None:
 
 def test_nothing_has_run(empty: Path, params: Params) -> None:
     text = Structure(render(params)).text
-    assert "dvc repro prepare" in text
-    for pipeline in ("pair", "dual_cross"):
-        assert f"dvc repro pipelines/{pipeline}/dvc.yaml" in text
-    assert "# The parameters of the experiment" in text
+    for told in ("dvc repro prepare", "dvc repro pipelines/pair/dvc.yaml", "# The parameters of the experiment"):
+        assert told in text
 
 
 @pytest.mark.parametrize("system", ["gnn_encoder", "dual_encoder"])
@@ -105,32 +98,31 @@ def test_what_is_missing_is_told(one_branch: Path, params: Params, system: str) 
     path = project.measured(system) / project.VALUES
     pl.read_parquet(path).with_columns(measure=pl.lit("R@5")).write_parquet(path)
     text = Structure(render(params)).text
-    assert "Test queries: GNN-encoder, with what it is compared with" in text
-    assert "+5.6 [+4.6, +6.6]" in text and "p = 0.04" in text
-    assert "Slices Not made yet. Run dvc repro ." in text
-    assert "Won and lost Not made yet. Run dvc repro ." in text
+    for told in (
+        "Test queries: GNN-encoder, with what",
+        "+5.6 [+4.6, +6.6]",
+        "p = 0.04",
+        "Slices Not made",
+        "Won and lost Not",
+    ):
+        assert told in text
 
 
-def test_the_claim_and_what_was_chosen(one_branch: Path, params: Params) -> None:
+def test_the_claim_what_was_chosen_and_what_informs(one_branch: Path, params: Params) -> None:
     values = read_values(["retriever", "dual_encoder", "gnn_encoder"])
     write_json(project.METRICS / "gnn_encoder" / "claim.json", claim_of_main(values, "RR@10"))
     half = {"setting": {"weight": -0.25}, "value": 0.5}
     choice = {"measure": "RR@10", "queries": 3, "chosen": half, "tried": [half]}
     write_json(project.RUNS / "query_mean" / "choice.json", choice)
-    page = render(params)
-    # Mean reciprocal ranks: 11/18 of M_de and of the first retriever, 12/18 of GNN-encoder.
-    assert page.count("<p>GNN-encoder against ") == 1 and "in RR@10: test +5.6 [" in page
-    assert "Chosen on 3 dev queries" in page and "<td>weight -0.25</td>" in page
-
-
-def test_what_informs_passages(one_branch: Path, params: Params) -> None:
     share = {"mean": 0.25, "low": 0.2, "high": 0.3, "passages": 7}
     case = {"query": "<b>?", "passage": "text", "rank_of_dual_encoder": None, "informed_by": []}
-    counts = {"queries": 9, "won": 1, "lost": 0}
-    told = {"attention": {"labelled": share}, "counts": counts, "cases": [case]}
+    told = {"attention": {"labelled": share}, "counts": {"queries": 9, "won": 1, "lost": 0}, "cases": [case]}
     write_json(project.evaluation("gnn_encoder") / "informed.json", told)
     text = Structure(render(params)).text
-    assert "a labelled query 0.250 0.200 to 0.300" in text and "<b>? text –" in text
+    # Mean reciprocal ranks: 11/18 of M_de and of the first retriever, 12/18 of GNN-encoder.
+    assert text.count("GNN-encoder against M") == 1 and "in RR@10: test +5.6 [" in text
+    for told in ("Chosen on 3 dev queries", "weight -0.25", "a labelled query 0.250 0.200 to 0.300", "<b>? text –"):
+        assert told in text
 
 
 def test_what_gains_stands_first_and_what_loses_last(one_branch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,18 +142,15 @@ def test_what_gains_stands_first_and_what_loses_last(one_branch: Path, monkeypat
 def test_csv() -> None:
     lines = measures_of({"dev": MEANS}).write_csv().splitlines()
     assert lines[:2] == ["system,split,measure,value", "dual_encoder,dev,RR@10,0.4512"] and len(lines) == 7
-    odd = {"R@100": 0.9, "RR@10": 0.1, "R(rel=2)@5": 0.2, "R@20": 0.7, "Success@5": 0.3}
-    assert recall_of({"test": MEANS | {"bm25": odd}}).write_csv().splitlines() == [
-        "system,split,measure,k,recall",
-        "dual_encoder,test,R,5,0.6",
-        "dual_encoder,test,R,100,0.9",
-        "gnn_encoder,test,R,5,0.625",
-        "gnn_encoder,test,R,100,1.0",
-        "bm25,test,R,20,0.7",
-        "bm25,test,R,100,0.9",
+    assert recall_of(
+        {"test": MEANS | {"bm25": {"R@100": 0.9, "RR@10": 0.1, "R(rel=2)@5": 0.2, "R@20": 0.7}}}
+    ).rows() == [
+        *(("dual_encoder", "test", "R", 5, 0.6), ("dual_encoder", "test", "R", 100, 0.9)),
+        *(("gnn_encoder", "test", "R", 5, 0.625), ("gnn_encoder", "test", "R", 100, 1.0)),
+        *(("bm25", "test", "R", 20, 0.7), ("bm25", "test", "R", 100, 0.9)),
     ]
-    by_answers = recall_of({"test": {"bm25": {"Success@20": 0.75, "RR@10": 0.1, "Success@5": 0.5}}})
-    assert by_answers.rows() == [("bm25", "test", "Success", 5, 0.5), ("bm25", "test", "Success", 20, 0.75)]
+    by_answers = recall_of({"test": {"bm25": {"Success@20": 0.75, "RR@10": 0.1}}})
+    assert by_answers.rows() == [("bm25", "test", "Success", 20, 0.75)]
 
 
 @pytest.mark.parametrize("means", [MEANS, {"bm25": {"RR@10": 0.1}}], ids=["recall", "none"])

@@ -1,6 +1,5 @@
 """Slices of literal values, against NumPy and SciPy; properties of queries by hand and from the texts themselves."""
 
-import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -8,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-import yaml
-from scipy import stats
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, write_table
+from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES
 from gnn_encoder.evaluate import slices as module
+from gnn_encoder.evaluate.significance import compare
 from gnn_encoder.evaluate.slices import (
     THIRDS,
     About,
@@ -26,10 +24,9 @@ from gnn_encoder.evaluate.slices import (
     thirds,
 )
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.text.encoder import DualEncoder
 
-from ..project import call_stage, declare
 from ..texts import write
 
 ABOUT = About(thirds=(0.5, 0.75), passage_length=48, left_out=())
@@ -58,16 +55,10 @@ def test_each_slice() -> None:
     ps = {}
     for (name, label), chosen in rows.items():
         of, base, system = found[name][label], np.array(BASE)[chosen], np.array(SYSTEM)[chosen]
-        assert of.queries == len(chosen)
-        assert of.means == pytest.approx({"base": base.mean(), "system": system.mean()})
-        (tested,) = of.against.values()
-        assert (tested.baseline, tested.queries) == ("base", len(chosen))
-        assert tested.difference == pytest.approx((system - base).mean())
-        ps[name, label], ends = 1.0, (-1.0, 1.0)  # of a single query
-        if len(chosen) > 1:
-            reference = stats.ttest_1samp(system - base, 0)
-            ps[name, label], ends = reference.pvalue, tuple(reference.confidence_interval())
-        assert (tested.p, tested.low, tested.high) == pytest.approx((ps[name, label], *ends))
+        assert of.queries == len(chosen) and of.means == pytest.approx({"base": base.mean(), "system": system.mean()})
+        expected = compare(system, base, "base")
+        ps[name, label] = expected.p
+        assert replace(of.against["system"], p_holm=expected.p) == expected
     name, label = min(ps, key=lambda key: ps[key])
     assert found[name][label].against["system"].p_holm == pytest.approx(min(1, 4 * ps[name, label]))
     assert found["value"]["c"] == Slice(queries=0, means={}, against={})
@@ -106,9 +97,6 @@ def test_thirds(similarities: list[float], expected: str, bounds: tuple[float, f
     assert ends == bounds
 
 
-WORDS = [3, 9, 3, 9]  # of passages p0 to p3; 5 words are read
-
-
 def write_queries(split: str, qids: list[str], answers: list[str] | None = None) -> None:
     write(project.queries(split), QUERIES, qids, ["what?"] * len(qids), [answers or []] * len(qids))
 
@@ -127,13 +115,9 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def label(split: str, similarities: list[float]) -> tuple[list[tuple[str, ...]], About]:
-    table, about = properties_of(
-        split,
-        np.array(similarities),
-        labelled=np.array([1, 2]),
-        is_cut=lambda rows: np.array(WORDS)[rows] > 5,
-        passage_length=5,
-    )
+    """Passages 1 and 3 are cut."""
+    options = {"labelled": np.array([1, 2]), "is_cut": lambda rows: rows % 2 == 1, "passage_length": 5}
+    table, about = properties_of(split, np.array(similarities), **options)
     assert table.columns[:2] == ["qid", "similarity"]
     return table.rows(), about
 
@@ -172,22 +156,15 @@ def test_judged_by_answers() -> None:
     assert about.left_out == ("labelled", "cut")
 
 
-def test_the_stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_corpus: Path, tiny_params: Params) -> None:
+def test_the_stage(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against the texts themselves: each query embedded alone, all cosines, and the tokenizer's own count."""
-    declare(tmp_path)
-    shutil.copytree(tiny_corpus, tmp_path / "tests" / "tiny" / "beir")
-    monkeypatch.chdir(tmp_path)
-    model = str(tiny_corpus.parent / "model")
-    params = tiny_params.model_copy(update={"encoder": tiny_params.encoder.model_copy(update={"model": model})})
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(json.loads(params.model_dump_json())))
-    encoder = DualEncoder.from_pretrained(params.encoder)
-    encoder.save(project.encoder("dual_encoder"))
-    call_stage("prepare")
+    monkeypatch.chdir(shutil.copytree(built, tmp_path / "project"))
+    params = load_params()
+    encoder = DualEncoder.load(project.encoder("dual_encoder"), precision="fp32").for_inference()
     judged = {
         split: pl.read_parquet(project.qrels(split)).filter(pl.col("grade") > 0) for split in ("train", "dev", "test")
     }
-    write_table(project.POSITIVES, QRELS, [judged["dev"].to_arrow()])
-    found_by_split = query_properties(load_params())
+    found_by_split = query_properties(params)
 
     queries = {split: pl.read_parquet(project.queries(split)) for split in judged}
     training = encoder.embed_queries(queries["train"]["text"].to_list())
