@@ -10,7 +10,7 @@ each brought back to length 1, or not. Which is best differs from log to log, so
 without a label, and with w = 0 all passages, keep their vectors to the bit.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Self
@@ -194,25 +194,19 @@ class ClosedForm:
 def best_form(labelled: LabelledPassages, unmoved: Unmoved, pairs: pl.DataFrame, *, unit_length: bool) -> ClosedForm:
     """Try the family on dev; of equally good members the first is taken, h_p as it is. Arguments: `settings_of`."""
     values_of, tried = dev_values(labelled, unmoved, pairs), list[ClosedForm]()
+    length = float(np.linalg.norm(labelled.vectors, axis=1).mean()) if len(labelled.vectors) else 0.0
     for ridge in RIDGES:
         by = whitener(labelled.moment, ridge)
-        whitened = labelled.sums @ by
-        forms = [Form(), *_members(labelled, whitened, ridge, unit_length=unit_length)]
+        whitened, forms = labelled.sums @ by, [Form()]
+        norms = np.linalg.norm(whitened, axis=1)
+        for power, unit, step in product(POWERS, (True, False) if unit_length else (False,), STEPS):
+            added = float((norms * labelled.counts**-power).mean()) if len(norms) else 0.0
+            if added > 0:  # w is set by the mean length of what is added
+                forms.append(Form(weight=step * length / added, power=power, ridge=ridge, unit_length=unit))
         values = values_of(whitened, forms)
         at = int(np.argmax(values))
         tried.append(ClosedForm(form=forms[at], whitener=by, value=float(values[at])))
     return max(tried, key=lambda one: one.value)
-
-
-def _members(labelled: LabelledPassages, whitened: Matrix, ridge: float | None, *, unit_length: bool) -> Iterator[Form]:
-    """The members of one whitening: w by the mean length of what it adds."""
-    if not len(whitened):
-        return
-    length, norms = float(np.linalg.norm(labelled.vectors, axis=1).mean()), np.linalg.norm(whitened, axis=1)
-    for power, unit, step in product(POWERS, (True, False) if unit_length else (False,), STEPS):
-        added = float((norms * labelled.counts**-power).mean())
-        if added > 0:
-            yield Form(weight=step * length / added, power=power, ridge=ridge, unit_length=unit)
 
 
 def dev_values(

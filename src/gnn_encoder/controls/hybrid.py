@@ -55,32 +55,6 @@ def unit(passages: Rows, scores: Scores) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NearLabels:
-    """The labelled passages of each query's nearest logged queries.
-
-    *Shape:* passages (n, b), each once a query, -1 where there are fewer; cosines (n, c) of the neighbours, nearest
-    first; query, column, place (g,), one for each label: which query, which of its passages, of which neighbour.
-    """
-
-    passages: Rows
-    cosines: Scores
-    query: Rows
-    column: Rows
-    place: Rows
-
-    def shares(self, setting: Setting) -> Scores:
-        """What each passage gets from as many neighbours as the setting says. *Shape:* (n, b)."""
-        count = int(setting["neighbours"])
-        logits = self.cosines[:, :count] / np.float32(setting["temperature"])
-        shares = np.exp(logits - logits[:, :1])
-        shares /= shares.sum(axis=1, keepdims=True)
-        near = self.place < count
-        found = np.zeros(self.passages.shape, dtype=np.float32)
-        np.add.at(found, (self.query[near], self.column[near]), shares[self.query[near], self.place[near]])
-        return found
-
-
-@dataclass(frozen=True, kw_only=True)
 class LabelledQueries:
     """The training queries that have a label, looked up by similarity.
 
@@ -113,13 +87,14 @@ class LabelledQueries:
         except FileNotFoundError as error:
             raise not_built(error.filename) from error
 
-    def look_up(self, queries: Matrix, neighbours: int) -> NearLabels:
-        """The labelled passages of each query's nearest labelled queries, by cosine. *Shape:* queries (n, d)."""
+    def look_up(self, queries: Matrix, neighbours: int) -> Candidates:
+        """The passages of each query's nearest labelled queries, with their shares of as many as a setting says.
+
+        *Shape:* queries (n, d) -> (n, b), each passage once a query.
+        """
         n = len(queries)
         if len(self.vectors) == 0:
-            none = np.empty(0, np.int64)
-            passages, cosines = np.empty((n, 0), np.int64), np.empty((n, 0), np.float32)
-            return NearLabels(passages=passages, cosines=cosines, query=none, column=none, place=none)
+            return np.empty((n, 0), np.int64), lambda _: np.empty((n, 0), np.float32)
         nearest, cosines = block_top_k(self.vectors, of_length_1(queries), neighbours)
         lengths = np.diff(self.starts)[nearest]
         labels, _ = spans(self.starts[nearest].reshape(-1), lengths.reshape(-1))
@@ -131,21 +106,32 @@ class LabelledQueries:
         column = np.arange(len(keys)) - np.searchsorted(of, of)  # `of` ascends: the number within its query
         passages = np.full((n, int(column.max(initial=-1)) + 1), -1)
         passages[of, column] = rows
-        return NearLabels(passages=passages, cosines=cosines, query=query, column=column[which], place=place)
+
+        def shares(setting: Setting) -> Scores:
+            count = int(setting["neighbours"])
+            logits = cosines[:, :count] / np.float32(setting["temperature"])
+            softmax = np.exp(logits - logits[:, :1])
+            softmax /= softmax.sum(axis=1, keepdims=True)
+            near, found = place < count, np.zeros(passages.shape, dtype=np.float32)
+            np.add.at(found, (query[near], column[which][near]), softmax[query[near], place[near]])
+            return found
+
+        return passages, shares
 
 
-def with_log(run: Ranking, near: NearLabels, unit: float) -> Candidates:
+def with_log(run: Ranking, near: Candidates, unit: float) -> Candidates:
     """The passages of M_de's run and the labelled ones of the neighbours, with s'(q, p).
 
     A passage that the run does not have counts as its last one, which it is at most. *Shape:* run (n, k) both.
     """
-    passages, in_run, in_log = union(run[0], near.passages)
+    of_log, shares = near
+    passages, in_run, in_log = union(run[0], of_log)
     last = np.where(run[0] >= 0, run[1], np.inf).min(axis=1, initial=np.inf).astype(np.float32)
     base, nothing = taken(in_run, run[1], last), np.zeros(len(passages), dtype=np.float32)
 
     def scores(setting: Setting) -> Scores:
         weight = np.float32(float(setting["weight"]) * unit)
-        found = base + weight * taken(in_log, near.shares(setting), nothing)
+        found = base + weight * taken(in_log, shares(setting), nothing)
         return np.where(passages < 0, NOTHING, found).astype(np.float32)
 
     return passages, scores

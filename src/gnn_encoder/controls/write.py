@@ -123,9 +123,9 @@ def rank_with_log(
     found = {split: read_ranked(runs, split) for split in project.JUDGED}
     unit, candidates = hybrid.unit(*found["dev"]), {}
     for split, of in found.items():
-        near = known.look_up(queries.splits[split], max(hybrid.NEIGHBOURS))
-        own = Identical.read(project.IDENTICAL, split).is_own(near.passages)
-        candidates[split] = hybrid.with_log(of, replace(near, passages=np.where(own, -1, near.passages)), unit)
+        near, shares = known.look_up(queries.splits[split], max(hybrid.NEIGHBOURS))
+        own = Identical.read(project.IDENTICAL, split).is_own(near)
+        candidates[split] = hybrid.with_log(of, (np.where(own, -1, near), shares), unit)
     choice, rankings = ranked_anew(candidates, hybrid.log_settings(), dev, depth=params.retrieve.depth)
     return replace(choice, facts={"unit": unit, "logged_queries": len(known.vectors)}), rankings
 
