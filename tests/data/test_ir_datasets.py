@@ -99,11 +99,3 @@ def test_what_a_user_cannot_mend_is_left_out(register: Register, prepared: Prepa
 def test_bad_data_sets(made: Any, keys: dict[str, Any], message: str, register: Register, refused: Refused) -> None:
     register("bad", **made)
     refused(message, source="ir_datasets", **keys)
-
-
-def test_not_installed(monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
-    def without(name: str) -> Any:
-        raise ImportError
-
-    monkeypatch.setattr("gnn_encoder.data.packages.import_module", without)
-    refused("run `bash scripts/environment.sh ir_datasets`", source="ir_datasets", name="beir/scifact")

@@ -45,11 +45,9 @@ def test_hash_splits_have_their_shares_and_do_not_move() -> None:
         ("Straße", "STRASSE", True),
         ("\u0130stanbul", "istanbul", True),
         ("pass\u00adword", "PASS\u200bword", True),  # a soft hyphen, and a blank of no width
-        ("\u200fabc \u200d ", "abc", True),
         ("cafe\u0301", "CAFÉ", True),  # NFKC
         ("c#", "c", False),
         ("50%", "50", False),
-        ("c++", "c", False),
     ],
 )
 def test_what_is_one_query(one: str, other: str, same: bool) -> None:
