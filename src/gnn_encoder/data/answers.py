@@ -125,9 +125,12 @@ def best_answered(run: pl.DataFrame, queries: Path, passages: Path, kind: Kind) 
 
 
 @cache  # once in each process
-def _opened(queries: Path, passages: Path, kind: Kind) -> tuple[pq.ParquetFile, list[tuple[str, Any]]]:
+def _opened(
+    queries: Path, passages: Path, kind: Kind
+) -> tuple[pq.ParquetFile, list[tuple[str, Callable[[str], bool]]]]:
     """The passages, and for each query where its answers stand and their `finder`."""
-    table, finders = pl.DataFrame(open_table(queries, QUERIES).read(columns=["qid", "answers"])), []
+    table = pl.DataFrame(open_table(queries, QUERIES).read(columns=["qid", "answers"]))
+    finders = list[tuple[str, Callable[[str], bool]]]()
     for qid, answers in table.rows():
         place = f"{queries}, query {qid!r}, answers"
         given = [answer for answer in answers or [] if answer is not None]
@@ -144,7 +147,8 @@ def _match(queries: Path, passages: Path, kind: Kind, part: Part) -> NDArray[np.
     for i, (row, query) in enumerate(zip(rows.tolist(), asked.tolist(), strict=True)):
         if row != before:
             before, text = row, prepared(texts[row].as_py(), kind)
-        hits[i] = _told(*finders[query], text)
+        place, find = finders[query]
+        hits[i] = _told(place, find, text)
     return hits
 
 
