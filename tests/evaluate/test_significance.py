@@ -24,7 +24,7 @@ def test_against_scipy(size: int) -> None:
     low, high = expected.confidence_interval()
     assert ends == pytest.approx(((system - baseline).mean(), expected.pvalue, low, high), abs=1e-9)
     assert found.queries == size and interval(system - baseline) == pytest.approx((low, high), abs=1e-9)
-    assert interval(np.full(size, 0.3)) == interval(np.array([0.3])) == (0.3, 0.3)
+    assert interval(np.full(2, 0.3)) == interval(np.array([0.3])) == (0.3, 0.3)
 
 
 @pytest.mark.parametrize(

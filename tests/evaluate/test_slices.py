@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES
+from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, write_table
 from gnn_encoder.evaluate import slices as module
 from gnn_encoder.evaluate.significance import compare
 from gnn_encoder.evaluate.slices import (
@@ -164,6 +164,7 @@ def test_the_stage(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     judged = {
         split: pl.read_parquet(project.qrels(split)).filter(pl.col("grade") > 0) for split in ("train", "dev", "test")
     }
+    write_table(project.POSITIVES, QRELS, [judged["dev"].to_arrow()])
     found_by_split = query_properties(params)
 
     queries = {split: pl.read_parquet(project.queries(split)) for split in judged}
