@@ -1,6 +1,7 @@
 """Candidates: one search in windows; which become positives and negatives; and the teacher's numbers."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import polars as pl
@@ -34,54 +35,32 @@ def find(queries: Matrix) -> tuple[Rows, Scores]:
     return rows, (1 / (1 + np.arange(DEPTH, dtype=np.float32)))[None].repeat(len(rows), axis=0)
 
 
-@pytest.fixture
-def queries() -> Matrix:
-    return np.random.default_rng(0).integers(0, 9, size=(QUERIES, 1)).astype(np.float32)
+ASKED = np.random.default_rng(0).integers(0, 9, size=(QUERIES, 1)).astype(np.float32)
+WHOLE = IDENTICAL.distinct(pl.DataFrame(candidates_table(*find(ASKED))), PAIRS)
 
 
-@pytest.fixture
-def whole(queries: Matrix) -> pl.DataFrame:
-    """All candidates at once."""
-    return IDENTICAL.distinct(pl.DataFrame(candidates_table(*find(queries))), PAIRS)
-
-
-def test_windows_are_one_search(
-    queries: Matrix, whole: pl.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_windows_are_one_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidates, "WINDOW", 5)
-    found = find_candidates(find, queries, tmp_path, IDENTICAL, PAIRS, label="search")
-    assert pl.DataFrame(pa.concat_tables(found)).equals(whole)
-    (tmp_path / "candidates-000003.parquet").unlink()
-    asked: list[int] = []
-
-    def again(part: Matrix) -> tuple[Rows, Scores]:
-        asked.append(len(part))
-        return find(part)
-
-    found = find_candidates(again, queries, tmp_path, IDENTICAL, PAIRS, label="search")
-    assert pl.DataFrame(pa.concat_tables(found)).equals(whole) and asked == [5]
+    for windows in (5, 1):
+        again = Mock(side_effect=find)
+        found = find_candidates(again, ASKED, tmp_path, IDENTICAL, PAIRS, label="search")
+        assert pl.DataFrame(pa.concat_tables(found)).equals(WHOLE) and again.call_count == windows
+        (tmp_path / "candidates-000003.parquet").unlink()
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, None), (1, 4)])
-def test_negatives_are_of_some_ranks(
-    whole: pl.DataFrame, tmp_path: Path, tiny_params: Params, first: int, last: int | None
-) -> None:
+def test_negatives_are_of_some_ranks(tmp_path: Path, tiny_params: Params, first: int, last: int | None) -> None:
     """The oracle: the EXAMPLES table that polars makes of the whole table."""
     settings = tiny_params.train_cross_encoder.model_copy(update={"range_min": first, "range_max": last})
-    write_table(tmp_path / "c.parquet", CANDIDATES, [whole.to_arrow()])
+    write_table(tmp_path / "c.parquet", CANDIDATES, [WHOLE.to_arrow()])
+    assert read_top(tmp_path / "c.parquet", last).equals(WHOLE.filter(pl.col("rank") < (last or DEPTH)))
     found = candidate_examples(PAIRS, tmp_path / "c.parquet", settings, PASSAGES, IDENTICAL)
-    chosen = whole.filter(pl.col("rank") >= first, pl.col("rank") < (last or DEPTH))
+    chosen = WHOLE.filter(pl.col("rank") >= first, pl.col("rank") < (last or DEPTH))
     expected = to_examples(examples_from_candidates(PAIRS, chosen), PASSAGES, identical=IDENTICAL)
     assert found.queries.tolist() == expected.queries.tolist() == [0, 3, 7, 9, 22]
     assert found.known.tolist() == expected.known.tolist()
     for ours, theirs in ((found.positives, expected.positives), (found.negatives, expected.negatives)):
         assert ours.values.tolist() == theirs.values.tolist() and ours.offsets.tolist() == theirs.offsets.tolist()
-
-
-def test_only_the_first_ranks_are_read(whole: pl.DataFrame, tmp_path: Path) -> None:
-    write_table(tmp_path / "c.parquet", CANDIDATES, [whole.to_arrow()])
-    assert read_top(tmp_path / "c.parquet", 3).equals(whole.filter(pl.col("rank") < 3))
-    assert read_top(tmp_path / "c.parquet", None).equals(whole)
 
 
 def test_denoised_by_hand() -> None:
@@ -157,18 +136,18 @@ def test_what_a_teacher_scores() -> None:
     assert to_score(found, section, pairs).rows() == [(0, 1, False), (5, 1, True), (5, 2, True), (7, 3, True)]
 
 
-def ranks_of(depth: int, count: int) -> list[int]:
-    candidates = pl.DataFrame({"query": 7, "rank": np.arange(2 * depth, dtype=np.int16)})
-    return spread(candidates, depth, count)["rank"].to_list()
-
-
-def test_candidates_are_spread_over_the_ranks_and_thin_out_downwards() -> None:
-    assert ranks_of(4, 4) == [0, 1, 2, 3] and ranks_of(3, 100) == [0, 1, 2] and ranks_of(10, 1) == [0]
-    assert ranks_of(10, 3) == [0, 2, 9] and ranks_of(10, 6) == [0, 1, 2, 3, 5, 9]
-    assert ranks_of(50, 8) == [0, 1, 2, 4, 8, 15, 28, 49]
-    for depth, count in ((1, 5), (7, 7), (100, 3), (1000, 40)):
-        ranks = ranks_of(depth, count)
-        assert len(ranks) == min(depth, count) and ranks[0] == 0 and ranks[-1] == depth - 1
+@pytest.mark.parametrize(
+    ("depth", "count", "expected"),
+    [
+        *((4, 4, [0, 1, 2, 3]), (3, 100, [0, 1, 2]), (10, 1, [0]), (10, 3, [0, 2, 9]), (10, 6, [0, 1, 2, 3, 5, 9])),
+        *((50, 8, [0, 1, 2, 4, 8, 15, 28, 49]), (1, 5, [0])),
+    ],
+)
+def test_candidates_are_spread_over_the_ranks_and_thin_out_downwards(
+    depth: int, count: int, expected: list[int]
+) -> None:
+    ranked = pl.DataFrame({"query": 7, "rank": np.arange(2 * depth, dtype=np.int16)})
+    assert spread(ranked, depth, count)["rank"].to_list() == expected
 
 
 # --- the teacher
@@ -176,23 +155,22 @@ def test_candidates_are_spread_over_the_ranks_and_thin_out_downwards() -> None:
 TRUE = Teacher(cross_encoder=0.8, retriever=6.0, standardised=True, scale=2.0, shift=-2.5)
 
 
-def drawn(queries: int = 3000, candidates: int = 8, seed: int = 0) -> pl.DataFrame:
+def drawn(queries: int = 3000) -> pl.DataFrame:
     """Lists whose labels are drawn with the probabilities of TRUE."""
-    random = np.random.default_rng(seed)
-    n = queries * candidates
+    random, n = np.random.default_rng(0), queries * 8
     logit, retrieved = random.normal(2, 3, n).astype(np.float32), random.normal(0.5, 0.3, n).astype(np.float32)
-    query = np.repeat(np.arange(queries, dtype=np.int32), candidates)
+    query = np.repeat(np.arange(queries, dtype=np.int32), 8)
     lists = pl.DataFrame({"query": query, "logit": logit, "retrieved": retrieved, "listed": True})
-    relevant = random.random(n) < TRUE.score(lists)["score"].to_numpy()
-    return lists.with_columns(relevant=relevant)
+    return lists.with_columns(relevant=random.random(n) < TRUE.score(lists)["score"].to_numpy())
 
 
 def test_scores_by_hand() -> None:
-    logits, retrieved = np.array([0.0, 2.0, -4.0, 5.0]), np.array([1.0, 0.5, 0.0, 0.25])
-    listed = [True, True, True, False]  # the last one is labelled, and was not retrieved
-    lists = pl.DataFrame({"query": 3, "logit": logits, "retrieved": retrieved, "listed": listed})
+    logits, retrieved = np.array([0.0, 2.0, -4.0, 5.0, 2.0, 2.0, 3.0]), np.array([1.0, 0.5, 0.0, 0.25, 0.5, 0.5, 0.0])
+    listed = [True, True, True, False, True, True, True]  # the fourth is labelled, and was not retrieved
+    lists = pl.DataFrame({"query": [3] * 4 + [4] * 2 + [5], "logit": logits, "retrieved": retrieved, "listed": listed})
     combined = 0.8 * logits + 6 * retrieved
     z = (combined - combined[:3].mean()) / combined[:3].std()
+    z[4:] = 0  # what cannot be told apart is average
     found = TRUE.score(lists)
     np.testing.assert_allclose(found["combined"], combined, rtol=1e-6)
     np.testing.assert_allclose(found["score"], expit(2 * z - 2.5), rtol=1e-6)
@@ -201,35 +179,14 @@ def test_scores_by_hand() -> None:
     np.testing.assert_allclose(plain["score"], expit(logits), rtol=1e-6)
 
 
-def test_each_query_is_standardised_by_itself() -> None:
-    lists = drawn(20)
-    shifted = lists.with_columns(logit=pl.col("logit") * (1 + pl.col("query") % 3) + pl.col("query"), retrieved=0.0)
-    alike = lists.with_columns(retrieved=0.0)
-    np.testing.assert_allclose(TRUE.score(shifted)["score"], TRUE.score(alike)["score"], rtol=1e-3)
-
-
-@pytest.mark.parametrize("logits", [[2.0, 2.0, 2.0], [2.0]])
-def test_candidates_that_cannot_be_told_apart_are_average(logits: list[float]) -> None:
-    lists = pl.DataFrame({"query": 0, "logit": logits, "retrieved": 0.0, "listed": True})
-    np.testing.assert_allclose(TRUE.score(lists)["score"], expit(-2.5), rtol=1e-6)
-
-
 def test_it_finds_the_numbers_that_labels_were_drawn_with() -> None:
     found = fit_teacher(drawn())
     # Labels do not depend on the size of both weights, since the sum is standardised.
     assert found.cross_encoder / found.retriever == pytest.approx(TRUE.cross_encoder / TRUE.retriever, rel=0.1)
     assert found.scale == pytest.approx(TRUE.scale, rel=0.1)
     assert found.shift == pytest.approx(TRUE.shift, rel=0.1)
-
-
-def test_a_score_that_misleads_counts_for_nothing() -> None:
-    lists = drawn(400).with_columns(logit=-pl.col("logit"))
-    assert fit_teacher(lists).cross_encoder == 0
-
-
-def test_labels_without_error_leave_the_numbers_finite() -> None:
-    lists = drawn(50).with_columns(relevant=pl.col("logit") > 2)
-    found = fit_teacher(lists)
+    assert fit_teacher(drawn(400).with_columns(logit=-pl.col("logit"))).cross_encoder == 0, "a score that misleads"
+    found = fit_teacher(drawn(50).with_columns(relevant=pl.col("logit") > 2))  # labels without error
     assert np.isfinite([found.cross_encoder, found.retriever, found.shift]).all()
 
 

@@ -13,7 +13,6 @@ from gnn_encoder.pipeline.params import Params
 from gnn_encoder.search.exact import Pool
 from gnn_encoder.text import cross_encoder as encoded_pairs
 from gnn_encoder.text.batches import Inputs, single_batch, text_batch
-from gnn_encoder.text.corpus import passage_inputs
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.train import dev
@@ -40,23 +39,15 @@ RETRIEVED = pl.DataFrame([(1, 5), (1, 8), (1, 8), (6, 40), (4, 11)], schema=PAIR
 CANDIDATES = [(1, 5, True), (1, 8, False), (1, 30, True), (6, 5, True), (6, 40, False)]
 
 
-def test_pool_holds_what_was_retrieved_and_every_positive() -> None:
-    sample = dev_sample(np.array([1, 6]), PAIRS, np.array([[8, 5], [8, 40]]))
-    assert sample.queries.tolist() == [1, 6]
-    assert sample.pool.tolist() == [5, 8, 30, 40]
-    assert sample.relevant.tolist() == [[True, False, True, False], [True, False, False, False]]
-
-
-def test_a_query_does_not_rank_itself() -> None:
+def test_pool_holds_what_was_retrieved_and_every_positive_and_no_query_ranks_itself() -> None:
     own = pl.DataFrame([(1, 8), (2, 5), (6, 41)], schema=PAIR, orient="row")
     sample = dev_sample(np.array([1, 6]), PAIRS, np.array([[8, 5], [8, 40]]), own)
+    assert sample.queries.tolist() == [1, 6] and sample.pool.tolist() == [5, 8, 30, 40]
+    assert sample.relevant.tolist() == [[True, False, True, False], [True, False, False, False]]
     assert sample.own is not None and np.argwhere(sample.own).tolist() == [[0, 1]]
     scores = torch.tensor([[2.0, 9.0, 1.0, 0.0], [2.0, 9.0, 1.0, 0.0]])  # of 5, 8, 30 and 40
     assert reciprocal_ranks(scores, torch.eye(4), sample.relevant, own=sample.own).tolist() == [1.0, 0.5]
     assert dev_sample(np.array([1, 6]), PAIRS, np.array([[8, 5]]), own.clear()).own is None
-
-
-def test_what_was_retrieved_as_pairs() -> None:
     found = retrieved_pairs(np.array([4, 1]), np.array([[8, 5], [0, 40]]))
     assert found.rows() == [(4, 8), (4, 5), (1, 0), (1, 40)] and found.schema == PAIR
 
@@ -68,17 +59,12 @@ def test_sample_is_of_judged_queries_and_fixed_by_the_seed() -> None:
     assert sample_queries(PAIRS, 2, 7).tolist() == sample_queries(PAIRS, 2, 7).tolist()
 
 
-def test_candidates_are_what_was_retrieved_for_a_sampled_query_and_its_positives() -> None:
-    found = candidates_of(np.array([1, 6]), PAIRS, RETRIEVED)
-    assert found.rows() == CANDIDATES
-    assert found.to_arrow().schema.equals(DEV_CANDIDATES)
-
-
 @pytest.mark.parametrize(("small", "pool"), [(40, [5, 8, 30, 40]), (41, list(range(41)))])
 def test_the_sample_that_stage_positives_wrote(
     tmp_path: Path, small: int, pool: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = candidates_of(np.array([1, 6]), PAIRS, RETRIEVED)
+    assert table.rows() == CANDIDATES
     write_table(tmp_path / "candidates.parquet", DEV_CANDIDATES, [table.to_arrow()])
     monkeypatch.setattr(dev, "WHOLE", small)
     sample = pooled_sample(read_table(tmp_path / "candidates.parquet", DEV_CANDIDATES), 41)
@@ -110,27 +96,14 @@ def reciprocal_rank(scores: np.ndarray, relevant: np.ndarray) -> float:
     return 1.0 / (1 + int((scores > scores[relevant].max()).sum()))
 
 
-@pytest.mark.parametrize("window", [2, 100])
-def test_retrieval(texts: Texts, tiny_model: Path, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+@pytest.mark.parametrize(("pool", "views", "window"), [("max", 3, 2), ("mean", 3, 100), ("max", 1, 2)])
+def test_retrieval_by_views(
+    texts: Texts, tiny_model: Path, monkeypatch: pytest.MonkeyPatch, pool: str, views: int, window: int
+) -> None:
+    """View r of a passage is query (r + passage) % 8 read together with it."""
     monkeypatch.setattr(dev, "WINDOW", window)
     encoder = tiny_encoder(tiny_model, dropout=0.5).train()
-    inputs = passage_inputs(encoder, texts.passage_tokens)
-    found = retrieval_score(encoder, SAMPLE, texts.query_tokens, Views(inputs=inputs), 64)
-    assert encoder.training, "and goes on training"
-    encoder.eval()
-    with torch.no_grad():
-        queries = [encoder.encode_queries(texts.queries(np.array([row]))) for row in SAMPLE.queries]
-        passages = [encoder.encode_passages(texts.passages(np.array([row]))) for row in SAMPLE.pool]
-    scores = (torch.cat(queries) @ torch.cat(passages).T).numpy()
-    expected = [reciprocal_rank(one, mask) for one, mask in zip(scores, RELEVANT, strict=True)]
-    assert found == pytest.approx(np.mean(expected)) and 0 < found < 1
-
-
-@pytest.mark.parametrize("pool", [Pool("max"), Pool("mean")], ids=lambda pool: pool.kind)
-def test_retrieval_by_views(texts: Texts, tiny_model: Path, pool: Pool) -> None:
-    # View r of a passage is query (r + passage) % 8 read together with it.
-    encoder = tiny_encoder(tiny_model).eval()
-    views, tokens = 3, (texts.query_tokens, texts.passage_tokens)
+    tokens = texts.query_tokens, texts.passage_tokens
     inputs = Inputs(
         first=tokens[0],
         second=tokens[1],
@@ -140,7 +113,9 @@ def test_retrieval_by_views(texts: Texts, tiny_model: Path, pool: Pool) -> None:
         pair_length=20,
         single_length=20,
     )
-    found = retrieval_score(encoder, SAMPLE, tokens[0], Views(inputs=inputs, count=views, pool=pool), 64)
+    found = retrieval_score(encoder, SAMPLE, tokens[0], Views(inputs=inputs, count=views, pool=Pool(pool)), 64)
+    assert encoder.training, "and goes on training"
+    encoder.eval()
     scores = np.zeros((3, 5, views))
     with torch.no_grad():
         queries = encoder.encode_queries(single_batch(tokens[0], SAMPLE.queries, encoder.template, 10))
@@ -149,7 +124,7 @@ def test_retrieval_by_views(texts: Texts, tiny_model: Path, pool: Pool) -> None:
                 rows = tokens[0], np.array([(view + passage) % 8]), tokens[1], np.array([passage])
                 vector = encoder.encode_passages(text_batch(*rows, encoder.template, 20))[0]
                 scores[:, at, view] = (queries @ vector).numpy()
-    scores = {"max": scores.max(axis=2), "mean": scores.mean(axis=2)}[pool.kind]
+    scores = {"max": scores.max(axis=2), "mean": scores.mean(axis=2)}[pool]
     expected = [reciprocal_rank(one, mask) for one, mask in zip(scores, RELEVANT, strict=True)]
     assert found == pytest.approx(np.mean(expected)) and 0 < found < 1
 
@@ -182,7 +157,5 @@ def test_reranking(
 def test_reranked_by_hand() -> None:
     rows = [(1, False, 0.5), (1, True, 0.9), (1, True, 0.1), (4, True, 0.2), (4, False, 0.2), (4, False, 0.3)]
     scored = pl.DataFrame(rows, schema=["query", "relevant", "score"], orient="row")
-    assert reranked_reciprocal_rank(scored) == pytest.approx((1 + 1 / 2) / 2), (
-        "of equal scores the earlier row is first"
-    )
+    assert reranked_reciprocal_rank(scored) == pytest.approx((1 + 1 / 2) / 2), "of equal scores the earlier row first"
     assert reranked_reciprocal_rank(scored, depth=1) == pytest.approx(1 / 2)
