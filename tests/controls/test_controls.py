@@ -288,8 +288,8 @@ def test_by_standardised_scores(weight: float) -> None:
         rest, both = max(1 - weight, 1e-4), found.keys() | words.keys()
         expected = {p: rest * dense.get(p, lowest[0]) + weight * lexical.get(p, lowest[1]) for p in both}
         assert one == pytest.approx(expected, abs=1e-6)
-    found, _ = top(passages, scores({"weight": 1.0}), 3)
-    assert found[:3].tolist() == [[2, 9, 7], [1, 0, -1], [6, 8, 3]], "among equals the dense scores decide"
+    ranked, _ = top(passages, scores({"weight": 1.0}), 3)
+    assert ranked[:3].tolist() == [[2, 9, 7], [1, 0, -1], [6, 8, 3]], "among equals the dense scores decide"
 
 
 def test_union_is_that_of_sets() -> None:
