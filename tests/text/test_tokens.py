@@ -1,10 +1,10 @@
 """Tokens on disk give a model exactly what its own tokenizer would give it, passage_inputs, in pairs, and cut."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
@@ -15,6 +15,8 @@ from gnn_encoder.text import tokens as module
 from gnn_encoder.text.batches import Batch, single_batch, text_batch
 from gnn_encoder.text.pretrained import Source, load_tokenizer
 from gnn_encoder.text.tokens import Template, TextTokens, open_tokens
+
+from .conftest import QUERIES, TEXTS, TITLES
 
 
 def bert(tiny_model: Path) -> PreTrainedTokenizerBase:
@@ -49,11 +51,6 @@ def opened(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> 
     return open_tokens(table, tokenizer, table.parent / "tokens", max_tokens)
 
 
-def passage_texts(table: Path, separator: str) -> list[str]:
-    rows = pl.read_parquet(table).to_dicts()
-    return [f"{row['title']} {separator} {row['text']}" if row["title"] else row["text"] for row in rows]
-
-
 def assert_same(batch: Batch, expected: dict[str, torch.Tensor]) -> None:
     """Equal where the mask says there are tokens; what padding there is beyond holds nothing."""
     width = expected["input_ids"].shape[1]
@@ -66,67 +63,39 @@ def assert_same(batch: Batch, expected: dict[str, torch.Tensor]) -> None:
 
 
 @KINDS
-@pytest.mark.parametrize("max_length", [5, 8, 13, 16, 64, 120])
-def test_single_equals_the_tokenizer(make: Make, max_length: int, tiny_model: Path, passages_table: Path) -> None:
-    tokenizer = plain(make, tiny_model)
-    tokens = opened(passages_table, tokenizer, 120)
-    rows = np.array([3, 0, 5, 1, 2, 4, 0])
-    batch = single_batch(tokens, rows, Template(tokenizer), max_length)
-    texts = passage_texts(passages_table, str(tokenizer.sep_token))
-    expected = make(tiny_model)(
-        [texts[row] for row in rows], truncation=True, max_length=max_length, padding=True, return_tensors="pt"
-    )
-    assert_same(batch, expected)
-    assert batch.input_ids.shape[1] <= max_length
-    assert bool((batch.input_ids[batch.attention_mask == 0] == tokenizer.pad_token_id).all())
-
-
-@KINDS
-@pytest.mark.parametrize("max_length", [9, 12, 16, 21, 32, 64, 127, 128])
-def test_pair_equals_the_tokenizer(
+@pytest.mark.parametrize("max_length", [5, 8, 9, 12, 13, 16, 21, 32, 64, 120, 127, 128])
+def test_singles_and_pairs_equal_the_tokenizer(
     make: Make, max_length: int, tiny_model: Path, passages_table: Path, queries_table: Path
 ) -> None:
-    tokenizer = plain(make, tiny_model)
-    # Longer than any text here: of two that are both cut on disk, the longer one is not known.
-    first, second = (opened(table, tokenizer, 1000) for table in (queries_table, passages_table))
-    a, b = (rows.reshape(-1) for rows in np.meshgrid(np.arange(6), np.arange(6)))
-    batch = text_batch(first, a, second, b, Template(tokenizer), max_length)
-    texts = passage_texts(passages_table, str(tokenizer.sep_token))
-    asked = pl.read_parquet(queries_table)["text"].to_list()
-    expected = make(tiny_model)(
-        [asked[row] for row in a],
-        [texts[row] for row in b],
-        truncation="longest_first",
-        max_length=max_length,
-        padding=True,
-        return_tensors="pt",
-    )
-    assert_same(batch, expected)
+    tokenizer, template = plain(make, tiny_model), Template(plain(make, tiny_model))
+    sep = tokenizer.sep_token
+    texts = [f"{title} {sep} {text}" if title else text for title, text in zip(TITLES, TEXTS, strict=True)]
+    rows = np.array([3, 0, 5, 1, 2, 4, 0])
+    batch = single_batch(opened(passages_table, tokenizer, 120), rows, template, min(max_length, 120))
+    call = partial(make(tiny_model), truncation=True, max_length=max_length, padding=True, return_tensors="pt")
+    if max_length <= 120:
+        assert_same(batch, call([texts[row] for row in rows]))
+        assert batch.input_ids.shape[1] <= max_length
+        assert bool((batch.input_ids[batch.attention_mask == 0] == tokenizer.pad_token_id).all())
+    if max_length >= 9:
+        # Longer than any text here: of two that are both cut on disk, the longer one is not known.
+        first, second = (opened(table, tokenizer, 1000) for table in (queries_table, passages_table))
+        a, b = (rows.reshape(-1) for rows in np.meshgrid(np.arange(6), np.arange(6)))
+        batch = text_batch(first, a, second, b, template, max_length)
+        assert_same(batch, call([QUERIES[row] for row in a], [texts[row] for row in b]))
 
 
-def test_tokens_are_made_once(tiny_model: Path, queries_table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tokenizer = load_tokenizer(Source(str(tiny_model)))
-    made = []
-    tokenise = module._tokenise
+def test_tokens_are_made_once_whatever_was_called_before(
+    tiny_model: Path, queries_table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer, made, tokenise = load_tokenizer(Source(str(tiny_model))), [], module._tokenise
     monkeypatch.setattr(module, "_tokenise", lambda *arguments: made.append(1) or tokenise(*arguments))
-    first, second = (opened(queries_table, tokenizer, 20) for _ in range(2))
-    assert len(made) == 1
-    np.testing.assert_array_equal(first.ids, second.ids)
-    opened(queries_table, tokenizer, 21)
-    assert len(made) == 2
-
-
-def test_a_tokenizer_that_was_called_before_tokenises_the_same(tiny_model: Path, queries_table: Path) -> None:
-    tokenizer = load_tokenizer(Source(str(tiny_model)))
     expected = np.array(opened(queries_table, tokenizer, 1000).ids)
     assert np.diff(opened(queries_table, tokenizer, 1000).offsets).max() > 50, "the tests above do cut"
-    for most in (1000, 1001):  # read back, and made anew
+    for most, times in ((1000, 1), (1001, 2)):  # read back, and made anew
         tokenizer(["a b c d e f", "a"], truncation=True, max_length=4, padding=True)
         np.testing.assert_array_equal(opened(queries_table, tokenizer, most).ids, expected)
-
-
-def test_a_tokenizer_without_padding_is_refused(tiny_model: Path) -> None:
-    tokenizer = load_tokenizer(Source(str(tiny_model)))
+        assert len(made) == times
     tokenizer.pad_token = None
     with pytest.raises(UserError, match="its tokenizer has no padding token, which batches need; set pad_token"):
         Template(tokenizer)
