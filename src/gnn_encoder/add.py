@@ -105,11 +105,9 @@ def _open_encoder(system: str, table: Path, params: Params) -> Encode:
     present = fingerprint(made_by) if is_graph else DualEncoder.passage_fingerprint(made_by)
     if read_manifest(matrix).model_fingerprint != present:
         raise UserError(f"{matrix}: another model than the present one made it; make it again (`dvc repro`)")
-    return (
-        _open_informer(system, table, params)
-        if is_graph
-        else _alone(load_encoder(model, params.encoder), table, params)
-    )
+    if is_graph:
+        return _open_informer(system, table, params)
+    return _alone(load_encoder(model, params.encoder), table, params)
 
 
 def _alone(encoder: DualEncoder, table: Path, params: Params) -> Encode:

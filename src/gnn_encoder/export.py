@@ -73,12 +73,13 @@ def export_system(system: str, to: str, folder: Path) -> list[Path]:
 
 
 def export_sentence_transformer(system: str, folder: Path) -> None:
-    """The query side of a dual-encoder, with files that say how its states become an embedding.
-
-    Their names are those that sentence-transformers has written for years and that servers look for.
-    """
+    """The query side of a dual-encoder, with the files by which sentence-transformers and servers make an embedding."""
     encoder = project.encoder(system)
-    settings = read_settings(encoder)
+    for name in FILES:
+        if not (encoder / name).is_file():
+            raise not_built(encoder / name)
+    check_undamaged(encoder)
+    settings = read_json(encoder / SETTINGS, DualEncoderSettings)
     for file in encoder.iterdir():  # configuration and weights, and whatever else the model was saved with
         if file.is_file() and file.name not in OWN:
             shutil.copyfile(file, folder / file.name)
@@ -91,33 +92,18 @@ def export_sentence_transformer(system: str, folder: Path) -> None:
         (folder / path).mkdir(exist_ok=True)
     pooling: dict[str, object] = {switch: kind == settings.pooling for kind, switch in POOLING.items()}
     pooling["word_embedding_dimension"] = AutoConfig.from_pretrained(encoder).hidden_size
-    prompts: dict[str, object] = {
-        "prompts": {"query": prefix},
-        "default_prompt_name": "query" if prefix else None,
-        "similarity_fn_name": "dot",  # passages' vectors may have any length, which counts
-    }
+    prompts = {"prompts": {"query": prefix}, "default_prompt_name": "query" if prefix else None}
     write_json(folder / "modules.json", modules)
     write_json(folder / "1_Pooling" / "config.json", pooling)
     write_json(folder / "sentence_bert_config.json", {"max_seq_length": settings.query_length, "do_lower_case": False})
-    write_json(folder / "config_sentence_transformers.json", prompts)
+    # The similarity is dot, since passages' vectors may have any length, which counts.
+    write_json(folder / "config_sentence_transformers.json", prompts | {"similarity_fn_name": "dot"})
     also = ("" if is_cosine else DOT) + (PREFIX.format(prefix) if prefix else "")
     write_text(folder / "README.md", card(system, settings, also))
 
 
-def read_settings(encoder: Path) -> DualEncoderSettings:
-    """How a saved dual-encoder reads, pools and scores."""
-    for name in FILES:
-        if not (encoder / name).is_file():
-            raise not_built(encoder / name)
-    check_undamaged(encoder)
-    return read_json(encoder / SETTINGS, DualEncoderSettings)
-
-
 def write_tokenizer(encoder: Path, target: Path, length: int) -> None:
-    """Copy the tokenizer, and let it cut queries at `length` tokens, and pad a batch, by itself.
-
-    Tools that ask their tokenizer for the longest input would read more of a query than training did.
-    """
+    """Copy the tokenizer, and let it cut queries at `length` tokens, as training did, and pad a batch, by itself."""
     config = read_json(encoder / TOKENIZER_CONFIG, dict[str, Any])
     config.pop("max_length", None)  # that of a call, which some models were saved with
     write_json(target / TOKENIZER_CONFIG, config | {"model_max_length": length, "padding_side": "right"})

@@ -79,39 +79,31 @@ class Searcher:
 
     @classmethod
     def open(cls, index: str | Path, *, hybrid: bool = False) -> "Searcher":
-        """Open a built system, with what `gnn-encoder add` has added to it.
+        """Open the index `data/indexes/SYSTEM` of a project, with what `gnn-encoder add` has added to it.
 
-        Args:
-            index: its index, `data/indexes/SYSTEM` of a project. The project may be another folder than the current
-                one, which then changes for a moment, so that this must not run beside other threads.
-            hybrid: whether BM25 and the query log are searched too, and all fused as the system `hybrid` chose on dev.
-
-        Raises:
-            UserError: the folder is no index of a dense system, one of the system's artifacts is missing, or its index
-                holds another number of passages than the passages table.
+        The project may be another folder than the current one, which then changes for a moment, so that this must not
+        run beside other threads. With `hybrid`, BM25 and the query log are searched too, and all fused as the system
+        `hybrid` chose on dev.
         """
         folder = Path(index).absolute()
-        if len(folder.parents) < 3 or folder.parent != folder.parents[2] / project.index(folder.name).parent:
+        root, system = folder.parent.parent.parent, folder.name
+        if folder != root / project.index(system):
             raise UserError(f"{index}: must be the folder {project.index('SYSTEM')} of a project")
-        with chdir(folder.parents[2]):
-            return cls._open(folder.name, hybrid)
-
-    @classmethod
-    def _open(cls, system: str, hybrid: bool) -> "Searcher":
-        dense = read_registry(REGISTRY).dense
-        if system not in dense:
-            raise UserError(f"{project.index(system)}: {system!r} must be one of {', '.join(dense)}")
-        version = current(system)
-        index, passages = PassageIndex.open(version.index), TableRows(version.passages, PASSAGES)
-        if len(passages) != index.passages:
-            raise UserError(
-                f"{index.folder}: holds {index.passages} passages, {version.passages} has {len(passages)}; "
-                "build the index again (`dvc repro`)"
-            )
-        encoder = DualEncoder.load(Path(dense[system].encoder), precision="fp32").for_inference()
-        folders, built = (project.index(LEXICAL), project.RUNS / HYBRID), count_rows(project.PASSAGES)
-        fused = HybridIndex.open(index, system, *folders, built) if hybrid else None
-        return cls(version, encoder, index, fused, TableRows(index.folder / PIDS, PID_TABLE), passages)
+        with chdir(root):
+            dense = read_registry(REGISTRY).dense
+            if system not in dense:
+                raise UserError(f"{project.index(system)}: {system!r} must be one of {', '.join(dense)}")
+            version = current(system)
+            opened, passages = PassageIndex.open(version.index), TableRows(version.passages, PASSAGES)
+            if len(passages) != opened.passages:
+                raise UserError(
+                    f"{opened.folder}: holds {opened.passages} passages, {version.passages} has {len(passages)}; "
+                    "build the index again (`dvc repro`)"
+                )
+            encoder = DualEncoder.load(Path(dense[system].encoder), precision="fp32").for_inference()
+            folders, built = (project.index(LEXICAL), project.RUNS / HYBRID), count_rows(project.PASSAGES)
+            fused = HybridIndex.open(opened, system, *folders, built) if hybrid else None
+            return cls(version, encoder, opened, fused, TableRows(opened.folder / PIDS, PID_TABLE), passages)
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """Find the `k` best passages, best first, or all passages where the corpus has fewer."""

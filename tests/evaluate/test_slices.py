@@ -3,6 +3,8 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -116,8 +118,8 @@ def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def label(split: str, similarities: list[float]) -> tuple[list[tuple[str, ...]], About]:
     """Passages 1 and 3 are cut."""
-    options = {"labelled": np.array([1, 2]), "is_cut": lambda rows: rows % 2 == 1, "passage_length": 5}
-    table, about = properties_of(split, np.array(similarities), **options)
+    read: Any = SimpleNamespace(is_cut=lambda rows: rows % 2 == 1, single_length=5)
+    table, about = properties_of(split, np.array(similarities), np.array([1, 2]), read)
     assert table.columns[:2] == ["qid", "similarity"]
     return table.rows(), about
 

@@ -106,10 +106,7 @@ def cases_table(cases: list[dict[str, Any]], counts: dict[str, int]) -> Table:
 
 
 def won_and_lost_table(branch: str, measure: str) -> Table | None:
-    """The test queries that a branch's main system, its namesake, gains and loses most against its baseline.
-
-    None if the branch has no main system, or one of both was not measured on the test queries.
-    """
+    """The test queries that a branch's main system, if measured, gains and loses most against its baseline."""
     systems = baseline, _ = registry().branches[branch].baseline, branch
     if branch not in registry().systems or not all(map(is_of_prepared, systems)):
         return None

@@ -58,10 +58,7 @@ class Judgements:
         return rows
 
     def measure(self, run: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-        """Measure a run (columns qid, pid, rank); the values have the form of `per_query`.
-
-        Where answers judge, every query of the table counts, whether anything was found for it or not.
-        """
+        """The values of a run by `per_query`; where answers judge, every query of the table counts."""
         (values,) = self._measure([run], names, self._qids(), "evaluate.measures")
         return values
 

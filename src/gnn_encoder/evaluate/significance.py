@@ -60,12 +60,7 @@ def compare(system: Floats, baseline: Floats, name: str = "") -> Comparison:
 
 
 def holm(p: Floats) -> Floats:
-    """Holm's step-down correction of n p-values.
-
-    The i-th smallest p is multiplied by n - i + 1. The result is never below that of a smaller p, and never above 1.
-
-    *Shape:* (n,) -> (n,).
-    """
+    """Holm's step-down correction: the i-th smallest of n p times n - i + 1, ascending, at most 1. *Shape:* (n,)."""
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
     corrected = np.empty_like(stepped)
@@ -91,10 +86,7 @@ def compare_with(values: pl.DataFrame, measure: str, baselines: dict[str, str]) 
 
 
 def interval(values: Floats) -> tuple[float, float]:
-    """95% interval of a mean (t distribution); for fewer than two values, or equal ones, the mean itself twice.
-
-    *Shape:* (queries,).
-    """
+    """95% interval of a mean (t distribution); of one value, or equal ones, the mean twice. *Shape:* (queries,)."""
     mean = float(values.mean())
     if len(values) < 2 or np.ptp(values) == 0:
         return mean, mean
@@ -103,10 +95,7 @@ def interval(values: Floats) -> tuple[float, float]:
 
 
 def bootstrap_interval(values: Floats, *, seed: int, resamples: int = 10_000) -> tuple[float, float]:
-    """95% interval of a mean: what holds the middle of the means of resampled queries. *Shape:* (queries,).
-
-    A resample is drawn with replacement and as large as `values`.
-    """
+    """95% interval of a mean, from those of as many queries drawn with replacement. *Shape:* (queries,)."""
     rows, generator, means = len(values), np.random.default_rng(seed), []
     for first in range(0, resamples, RESAMPLES_AT_A_TIME):
         size = min(RESAMPLES_AT_A_TIME, resamples - first)

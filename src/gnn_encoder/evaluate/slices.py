@@ -5,7 +5,7 @@ labelled    yes: at least one of its relevant passages is labelled for a trainin
 cut         yes: at least one of its relevant passages is longer than what the encoder reads
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,14 +22,8 @@ from gnn_encoder.evaluate.tables import Table, comparison
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import REFERENCE, title_of
-from gnn_encoder.text.corpus import (
-    embed_rows,
-    iterate_queries,
-    load_encoder,
-    open_passages,
-    open_queries,
-    passage_inputs,
-)
+from gnn_encoder.text.batches import WINDOW, Inputs
+from gnn_encoder.text.corpus import embed_queries, embed_rows, load_encoder, open_passages, open_queries, passage_inputs
 
 SIMILARITY, LABELLED, CUT = "similarity", "labelled", "cut"
 THIRDS = ("lower third", "middle third", "upper third")
@@ -103,33 +97,24 @@ def slice_systems(values: pl.DataFrame, properties: Properties, measure: str, ba
 
 def query_properties(params: Params) -> dict[str, Properties]:
     """Compare the judged queries of each split with the training queries, by M_de: split -> their properties."""
-    section, train = params.encoder, project.queries("train")
-    encoder = load_encoder(project.encoder(REFERENCE), section)
-    logged = iterate_queries(encoder, open_queries(train, encoder), section.batch_tokens)
+    section, encoder = params.encoder, load_encoder(project.encoder(REFERENCE), params.encoder)
+    train = open_queries(project.queries("train"), encoder)
+    windows = (np.arange(first, min(first + WINDOW, len(train))) for first in range(0, len(train), WINDOW))
+    logged = (embed_queries(encoder, train, section.batch_tokens, rows) for rows in windows)
     asked = [embed_rows(encoder, project.queries(split), section) for split in project.JUDGED]
     nearest = np.split(nearest_similarity(np.concatenate(asked), logged), np.cumsum([len(one) for one in asked])[:-1])
     labelled = relevant_pairs(*project.tables("train"))["passage"].unique().to_numpy()
     read = passage_inputs(encoder, open_passages(encoder))
-    return {
-        split: properties_of(
-            split, similarities, labelled=labelled, is_cut=read.is_cut, passage_length=read.single_length
-        )
-        for split, similarities in zip(project.JUDGED, nearest, strict=True)
-    }
+    of_splits = zip(project.JUDGED, nearest, strict=True)
+    return {split: properties_of(split, similarities, labelled, read) for split, similarities in of_splits}
 
 
-def properties_of(
-    split: str,
-    similarities: NDArray[np.float64],
-    *,
-    labelled: Rows,
-    is_cut: Callable[[Rows], NDArray[np.bool_]],
-    passage_length: int,
-) -> Properties:
+def properties_of(split: str, similarities: NDArray[np.float64], labelled: Rows, read: Inputs) -> Properties:
     """The properties of a split's judged queries. A query without a relevant passage has null.
 
     Where answers judge, the relevant passages are those of `untrained`, which knows the dev queries alone. The
-    similarities, one a query of the split, are to the nearest training query; `labelled` are rows of passages.
+    similarities, one a query of the split, are to the nearest training query; `labelled` are rows of the passages that
+    M_de has `read`.
     """
     queries, qrels, passages = project.tables(split)
     by_answers, relevant = judged_by_answers(queries), project.POSITIVES if split == "dev" else qrels
@@ -143,10 +128,10 @@ def properties_of(
     table = pl.DataFrame({"query": pl.Series(rows, dtype=pl.Int32), "qid": qids, SIMILARITY: third})
     if not left_out:
         found = pairs["passage"].to_numpy()
-        flags = pairs.with_columns(pl.Series(LABELLED, np.isin(found, labelled)), pl.Series(CUT, is_cut(found)))
+        flags = pairs.with_columns(pl.Series(LABELLED, np.isin(found, labelled)), pl.Series(CUT, read.is_cut(found)))
         flags = flags.group_by("query").agg(pl.col(LABELLED, CUT).any().replace_strict({True: "yes", False: "no"}))
         table = table.join(flags, on="query", how="left", maintain_order="left")
-    return table.drop("query"), About(thirds=bounds, passage_length=passage_length, left_out=left_out)
+    return table.drop("query"), About(thirds=bounds, passage_length=read.single_length, left_out=left_out)
 
 
 def nearest_similarity(queries: NDArray[np.float32], blocks: Iterable[NDArray[np.float32]]) -> NDArray[np.float64]:
@@ -165,13 +150,10 @@ def nearest_similarity(queries: NDArray[np.float32], blocks: Iterable[NDArray[np
 
 
 def thirds(similarities: NDArray[np.float64]) -> tuple[NDArray[np.str_], tuple[float, float]]:
-    """The third that each query is in, and the similarities from which on it is the middle and the upper one.
+    """The third that each query is in, and where the middle and the upper one begin. *Shape:* (n,), n >= 1 -> (n,).
 
-    A third begins at the similarity that stands a third (two thirds) of the way up, so that equal similarities are
-    always in the same third, the higher of those that they could be in. With many equal ones thirds differ in size, and
-    the lower or the middle one may be empty.
-
-    *Shape:* (n,), with n of 1 or more -> (n,).
+    Equal similarities are always in the same third, the higher of those that they could be in; the lower or the middle
+    one may then be empty.
     """
     ordered, last = np.sort(similarities), len(similarities) - 1
     middle, upper = (float(ordered[min(last, -(-part * len(ordered) // 3))]) for part in (1, 2))
@@ -179,10 +161,7 @@ def thirds(similarities: NDArray[np.float64]) -> tuple[NDArray[np.str_], tuple[f
 
 
 def slices_table(branch: str, found: Sliced, split: str) -> Table:
-    """The slices of a split's queries, a row each: means of a branch's baseline and main system, and their comparison.
-
-    A branch that has no main system shows all of its systems.
-    """
+    """A row for each slice of a split's queries: a branch's baseline and main system (without one, all systems)."""
     every = dict.fromkeys(system for labels in found.slices.values() for of in labels.values() for system in of.means)
     others = [branch] if branch in every else [system for system in every if system != found.baseline]
     shown = [found.baseline, *others]

@@ -97,10 +97,7 @@ def difference(found: Comparison) -> str:
 
 
 def comparison(found: Comparison | None, mean: float | None = None) -> str:
-    """A cell of two or three lines: the mean if there is one, the difference, its p after Holm's correction.
-
-    It begins with a mark if the difference is significant.
-    """
+    """A cell: a mark if the difference is significant, the mean if there is one, the difference, its p after Holm's."""
     told = [] if mean is None else [points(mean)]
     if found is None:
         return told[0] if told else NOTHING

@@ -76,28 +76,19 @@ def exact_top_k(embeddings_folder: Path, queries: Matrix, k: int, *, name: str =
 
 
 def array_top_k(matrix: NDArray[Any], queries: Matrix, k: int, *, name: str = "k") -> tuple[Rows, Scores]:
-    """As `exact_top_k`, in a matrix of one row a passage that is in memory or mapped.
-
-    *Shape:* matrix (m, d), queries (n, d) -> (n, k) each.
-    """
+    """As `exact_top_k`, in a matrix in memory or mapped. *Shape:* matrix (m, d), queries (n, d) -> (n, k) each."""
     blocks = ((first, block[:, None]) for first, block in array_blocks(matrix))
     return _search(blocks, len(matrix), matrix.shape[1], queries, k, name)
 
 
 def block_top_k(block: Matrix, queries: Matrix, k: int) -> tuple[Rows, Scores]:
-    """Exact top min(k, rows) of one block in memory, ties by row.
-
-    *Shape:* block (rows, d), queries (n, d) -> (n, min(k, rows)) each.
-    """
+    """The same of one block in memory. *Shape:* block (rows, d), queries (n, d) -> (n, min(k, rows)) each."""
     engine = _engine()
     return unpack(engine.ranked(engine.nearest(block, engine.put(queries), k)))
 
 
 def top(rows: Rows, scores: Scores, k: int) -> tuple[Rows, Scores]:
-    """Each query's k best of some rows (-1: none, with score MISSING), the lower row first among equals.
-
-    *Shape:* (n, c) both, in any order -> (n, min(k, c)) both.
-    """
+    """Each query's k best of some rows (-1: none, with score MISSING). *Shape:* (n, c) both -> (n, min(k, c)) both."""
     return unpack(np.sort(least(of_scores(rows, scores), k)))
 
 
@@ -124,10 +115,7 @@ def _search(
 
 
 def checked(queries: Matrix, dimension: int, k: int, n_passages: int, name: str) -> Matrix:
-    """The queries as FAISS wants them: float32, contiguous; refuse to look for more passages than there are.
-
-    *Shape:* (n, dimension).
-    """
+    """The queries as FAISS wants them, for a k that the passages allow. *Shape:* (n, dimension)."""
     if not 1 <= k <= n_passages:
         raise UserError(f"{name} is {k}: must be from 1 to the number of passages, {n_passages}; set it in params.yaml")
     if queries.ndim != 2 or queries.shape[1] != dimension:

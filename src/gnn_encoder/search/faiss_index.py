@@ -210,10 +210,7 @@ class TableRows:
 
 
 def write_runs(encoder: "DualEncoder", index: Path, folder: Path, params: Params) -> None:
-    """Write the runs of the dev and test queries, encoded by `encoder` and searched in the index of a folder.
-
-    A run holds the whole corpus if that is smaller than `retrieve.depth`, but never the query itself.
-    """
+    """Write the runs of the dev and test queries: `retrieve.depth` passages or all, but never the query itself."""
     from gnn_encoder.text.corpus import embed_rows  # only here: it loads torch
 
     opened = PassageIndex.open(index)

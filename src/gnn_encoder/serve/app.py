@@ -93,13 +93,6 @@ class SystemAnswer(BaseModel):
     passages: int
 
 
-class SystemsAnswer(BaseModel):
-    """All that are served, and some dev queries to begin with."""
-
-    systems: list[SystemAnswer]
-    examples: list[str]
-
-
 class Served:
     """An open system. One thread at a time embeds a query and looks whether the index is new, and one explains."""
 
@@ -123,11 +116,6 @@ class Served:
         with self._explaining:
             explainer = self._explainer = self._explainer or GraphExplainer(self.name)
             return explainer.explain(pid)
-
-    def told(self, beside: str) -> SystemAnswer:
-        """What /systems says of it; `beside` follows its title."""
-        graph, passages = self.entry.kind == "graph", self.searcher.index.passages
-        return SystemAnswer(name=self.name, title=self.entry.title + beside, graph=graph, passages=passages)
 
     def _renew(self) -> None:
         """Open an index that is new; one that cannot be opened, such as a half-written one, leaves the old in use."""
@@ -221,9 +209,18 @@ def _add_routes(app: FastAPI, served: dict[str, Served], examples: list[str], be
         return asked.explain(pid)
 
     @app.get("/systems")
-    def what_is_served() -> SystemsAnswer:
-        """The systems, and queries to begin with."""
-        return SystemsAnswer(systems=[one.told(beside) for one in served.values()], examples=examples)
+    def what_is_served() -> dict[str, list[SystemAnswer] | list[str]]:
+        """The systems, and dev queries to begin with."""
+        systems = [
+            SystemAnswer(
+                name=name,
+                title=one.entry.title + beside,
+                graph=one.entry.kind == "graph",
+                passages=one.searcher.index.passages,
+            )
+            for name, one in served.items()
+        ]
+        return {"systems": systems, "examples": examples}
 
     @app.get("/healthz")
     async def health() -> dict[str, str]:

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import open_matrix
@@ -35,42 +34,27 @@ class GraphExplainer:
 
     def explain(self, pid: str) -> dict[str, Any]:
         """What informed a passage: the attention (Eq. 4) is the mean over heads, the gate (Eq. 9) that over columns."""
-        row = self._row(pid)
-        before, rows = self._embedding(row), np.array([row])
+        table = pl.scan_parquet(current(self._system).passages).select("pid").with_row_index("row")
+        rows = table.filter(pl.col("pid") == pid).collect(engine="streaming")["row"].to_numpy().astype(np.int64)
+        if not len(rows):
+            raise UserError(f"no passage has the id {pid!r}")
+        if rows[0] >= self._built:
+            raise UserError(f"passage {pid!r} was added after the build: the graph knows it after the next `dvc repro`")
+        before = (  # h_p. *Shape:* (1, d)
+            embed_passages(self._encoder, open_passages(self._encoder), self._batch_tokens, rows)
+            if self._before is None
+            else np.array(self._before[rows], dtype=np.float32)
+        )
         found = pl.DataFrame(self._inform.explain(rows, before))
         queries = found[:-1].sort("attention", descending=True, maintain_order=True)  # the last is the passage itself
-        labelled = self._labelled.filter(passage=row)["query"].implode()
+        labelled = self._labelled.filter(pl.col("passage") == rows[0])["query"].implode()
         shown = queries.head(SHOWN).with_columns(labelled=pl.col("query").is_in(labelled))
         texts = read_column(self._table, "text").take(shown["query"].to_numpy()).to_pylist()
-        told = [
-            {"text": text, "attention": attention, "labelled": is_labelled, "kind": self._kind(node)}
-            for text, (node, attention, is_labelled) in zip(
-                texts, shown.select("query", "attention", "labelled").iter_rows(), strict=True
-            )
-        ]
+        kind = pl.when(pl.col("query") < self._training).then(pl.lit("training")).otherwise(pl.lit("unlabelled"))
         return {
-            "queries": told,
+            "queries": shown.select("attention", "labelled", text=pl.Series(texts), kind=kind).to_dicts(),
             "n_queries": len(queries),
             "attention_to_itself": found["attention"][-1],
             "gate": found["gate"][0],
-            "shift": float(np.linalg.norm(self._inform(row, before) - before)),  # ||h' - h||
+            "shift": float(np.linalg.norm(self._inform(int(rows[0]), before) - before)),  # ||h' - h||
         }
-
-    def _row(self, pid: str) -> int:
-        """The passage's row in the build."""
-        table = pl.scan_parquet(current(self._system).passages).select("pid").with_row_index("row")
-        found = table.filter(pl.col("pid") == pid).collect(engine="streaming")["row"]
-        if not len(found):
-            raise UserError(f"no passage has the id {pid!r}")
-        if found[0] >= self._built:
-            raise UserError(f"passage {pid!r} was added after the build: the graph knows it after the next `dvc repro`")
-        return int(found[0])
-
-    def _kind(self, node: int) -> str:
-        return "training" if node < self._training else "unlabelled"
-
-    def _embedding(self, row: int) -> NDArray[np.float32]:
-        """h_p of a passage of the build. *Shape:* (1, d)."""
-        if self._before is not None:
-            return np.array(self._before[row : row + 1], dtype=np.float32)
-        return embed_passages(self._encoder, open_passages(self._encoder), self._batch_tokens, np.array([row]))

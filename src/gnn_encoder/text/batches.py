@@ -53,10 +53,7 @@ class Batch:
         return Batch(*(send(field, device) for field in vars(self).values()))
 
     def arguments(self, model: nn.Module) -> dict[str, Tensor]:
-        """Keyword arguments to call `model` with, on its device.
-
-        Token types are among them only if the model distinguishes any (BERT does, RoBERTa does not).
-        """
+        """Keyword arguments to call `model` with, on its device; without token types where it distinguishes none."""
         arguments = dict(vars(self.to(next(model.parameters()).device)))
         if getattr(model.config, "type_vocab_size", 0) <= 1:
             del arguments["token_type_ids"]
@@ -93,28 +90,10 @@ def length_batches(
 
 
 def encode_by_length(encode: Callable[[Batch], Tensor], batch: Batch, batch_tokens: int) -> Tensor:
-    """What `encode` makes of a batch, which it gets in parts of similar length, in one autograd graph.
-
-    *Shape:* n texts -> (n, ...), in the batch's order.
-    """
+    """What `encode` makes of a batch in parts of similar length, in one graph. *Shape:* n texts -> (n, ...)."""
     parts = length_batches(batch.lengths, batch_tokens, batch_tokens // FULL)
     found = torch.cat([encode(batch.part(part)) for part in parts])
     return found[torch.from_numpy(np.concatenate(parts)).argsort().to(found.device)]
-
-
-def pair_lengths(
-    first: NDArray[np.int64], second: NDArray[np.int64], budget: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Token counts of both texts of each pair, cut to `budget` tokens together.
-
-    The longer text is cut first, as by `longest_first` of the tokenizers library. If the budget is odd, its last token
-    goes to the longer text, or to the second of two equally long ones.
-
-    *Shape:* (n,), (n,) -> (n,), (n,).
-    """
-    shorter = np.minimum(np.minimum(first, second), budget // 2)
-    longer = np.minimum(np.maximum(first, second), budget - shorter)
-    return np.where(first > second, longer, shorter), np.where(first > second, shorter, longer)
 
 
 def text_batch(
@@ -128,16 +107,21 @@ def text_batch(
 ) -> Batch:
     """Pairs of texts with their special tokens; where `first_rows` is -1 the second text alone.
 
-    A pair is cut to `length` tokens in all, the longer text first; a text alone to `single_length`, or the same.
+    A pair is cut to `length` tokens in all, the longer text first, as by `longest_first` of the tokenizers library: an
+    odd last token goes to the longer one, or to the second of two equal ones. A text alone is cut to `single_length`.
 
     *Shape:* rows (n,), (n,) -> (n, tokens).
     """
     is_pair, begin, single_length = first_rows >= 0, len(template.prefix), single_length or length
     middle, suffix, alone = (len(ids) for ids in (template.middle, template.suffix, template.single_suffix))
     first_rows = np.maximum(first_rows, 0)
-    whole = second.lengths(second_rows)
-    a, b = pair_lengths(first.lengths(first_rows), whole, length - begin - middle - suffix)
-    a, b = np.where(is_pair, a, 0), np.where(is_pair, b, np.minimum(whole, single_length - begin - alone))
+    a, b, budget = first.lengths(first_rows), second.lengths(second_rows), length - begin - middle - suffix
+    single = np.minimum(b, single_length - begin - alone)
+    shorter = np.minimum(np.minimum(a, b), budget // 2)
+    longer = np.minimum(np.maximum(a, b), budget - shorter)
+    is_first_longer = a > b
+    a = np.where(is_pair, np.where(is_first_longer, longer, shorter), 0)
+    b = np.where(is_pair, np.where(is_first_longer, shorter, longer), single)
     at = begin + a + np.where(is_pair, middle, 0)
     end = at + b + np.where(is_pair, suffix, alone)
     kinds = ((is_pair, length), (~is_pair, single_length))

@@ -13,7 +13,6 @@ import numpy as np
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base import files as scratch
-from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import MANIFEST, fingerprint
 from gnn_encoder.base.matrix import (
@@ -56,9 +55,9 @@ def origin_of(model: Path, *texts: Path) -> Origin:
 
 def same_encoder(model: Path, matrix: Path) -> Path | None:
     """`matrix` if it exists and is by the E_P of the dual-encoder in `model`, so that it can be reused; else None."""
-    if not (matrix / MANIFEST).is_file():
-        return None
-    return matrix if read_manifest(matrix).model_fingerprint == DualEncoder.passage_fingerprint(model) else None
+    is_made = (matrix / MANIFEST).is_file()
+    same = is_made and read_manifest(matrix).model_fingerprint == DualEncoder.passage_fingerprint(model)
+    return matrix if same else None
 
 
 def encode_corpus(
@@ -87,10 +86,7 @@ def encode_corpus(
 def transform_corpus(
     source: Path, folder: Path, *, dtype: str, origin: Origin, transform: Transform | None, of: int = 1
 ) -> None:
-    """Write the transformed rows of an existing matrix, window by window, shared by all devices.
-
-    Each row is made of `of` rows of the source, all of which `transform` gets.
-    """
+    """Write the transformed rows of an existing matrix, each made of `of` rows of it, which `transform` gets."""
     matrix, (rows, columns) = open_matrix(source), read_manifest(source).shape
 
     def work(numbers: Numbers) -> Iterator[tuple[int, Matrix]]:
@@ -131,12 +127,6 @@ def embed_queries(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, r
     inputs = Inputs.singles(tokens, encoder.template, encoder.settings.query_length)
     chosen = np.arange(len(tokens)) if rows is None else rows
     return encode_rows(inputs, chosen, encoder.encode_queries, batch_tokens, encoder.dimension)
-
-
-def iterate_queries(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int) -> Iterator[Matrix]:
-    """E_Q of a queries table, some rows at a time. *Shape:* each (any, d)."""
-    for first in tqdm(range(0, len(tokens), WINDOW), desc="queries", unit=" windows"):
-        yield embed_queries(encoder, tokens, batch_tokens, np.arange(first, min(first + WINDOW, len(tokens))))
 
 
 def embed_passages(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows) -> Matrix:

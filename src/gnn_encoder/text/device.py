@@ -48,9 +48,7 @@ def autocast(dtype: torch.dtype) -> AbstractContextManager[object]:
 
 
 def pool(states: Tensor, mask: Tensor, kind: str) -> Tensor:
-    """One vector of the states of a text's real tokens, in float32; `kind` is one of `encoder.pooling`.
-
-    That is the first state, the last one, their mean or the largest value of each dimension.
+    """One vector of a text's states, in float32; `kind` is one of `encoder.pooling`.
 
     *Shape:* states (n, tokens, d), mask (n, tokens) of 0 and 1, the ones first -> (n, d).
     """

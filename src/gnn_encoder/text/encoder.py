@@ -64,10 +64,6 @@ class DualEncoderSettings:
     query_prefix: str = ""
     passage_prefix: str = ""
 
-    def as_json(self) -> dict[str, object]:
-        """What is saved. A prefix that is not there is left out, so that a folder without one needs to know of none."""
-        return {name: value for name, value in asdict(self).items() if value != ""}
-
 
 class DualEncoder(TextModel):
     """One transformer for queries and passages, or one for each.
@@ -107,11 +103,7 @@ class DualEncoder(TextModel):
 
     @classmethod
     def untouched(cls, params: Encoder) -> Self:
-        """The base model as it comes: used as its own files state, at the lengths that it can read.
-
-        What the files do not state is taken from `params`. Of a passage it reads at most UNTOUCHED_LENGTH tokens, or as
-        many as the trained systems.
-        """
+        """The base model as it comes: used as its own files, or else `params`, say, at the lengths that it can read."""
         stated = read_stated(Source.of(params))
         encoder = cls.from_pretrained(params.model_copy(update=stated.use | {"shared": True}))
         most = stated.readable(cast(PreTrainedModel, encoder.query))
@@ -137,7 +129,8 @@ class DualEncoder(TextModel):
         self.tokenizer.save_pretrained(folder)
         if not self.settings.shared:
             self.passage.save_pretrained(folder / "passage")  # type: ignore[operator]
-        write_json(folder / SETTINGS, self.settings.as_json())
+        # A prefix that is not there is left out, so that a folder without one needs to know of none.
+        write_json(folder / SETTINGS, {name: value for name, value in asdict(self.settings).items() if value != ""})
 
     @staticmethod
     def passage_fingerprint(folder: Path) -> str:

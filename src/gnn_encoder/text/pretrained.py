@@ -84,10 +84,7 @@ class Source:
 
 
 def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
-    """The fast tokenizer of a model, with its own truncation and padding switched off.
-
-    It cuts and pads on the right, whatever the model's files say, as batches are built from tokens on disk.
-    """
+    """The fast tokenizer of a model, without its own truncation and padding, as batches are built of tokens on disk."""
     with explained(source.model):
         folder, origin = resolve(source.model), source.origin
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, use_fast=True, **origin)
@@ -170,10 +167,7 @@ def _check_complete(name: str, model: PreTrainedModel, missing: set[str], *, new
 
 
 def attention_implementation() -> str | None:
-    """Plain attention on a CPU, where SDPA's backward pass took 45% of a training step; on a GPU transformers' choice.
-
-    That is SDPA for the models that have it; to ask for it is an error with those that have not.
-    """
+    """Plain attention on a CPU, where SDPA's backward pass took 45% of a training step; on a GPU the usual."""
     return None if torch.cuda.is_available() else "eager"
 
 

@@ -138,8 +138,5 @@ def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, 
 def _texts(table: Path, tokenizer: PreTrainedTokenizerBase) -> Iterator[list[str]]:
     if not holds_passages(table):
         return (rows["text"] for rows in iterate_texts(table, QUERIES, ["text"]))
-    join, batches = (
-        partial(with_title, separator=title_separator(tokenizer)),
-        iterate_texts(table, PASSAGES, ["title", "text"]),
-    )
-    return (list(map(join, rows["title"], rows["text"])) for rows in batches)
+    join = partial(with_title, separator=title_separator(tokenizer))
+    return (list(map(join, rows["title"], rows["text"])) for rows in iterate_texts(table, PASSAGES, ["title", "text"]))
