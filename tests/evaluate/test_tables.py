@@ -13,7 +13,6 @@ from gnn_encoder.evaluate.tables import (
     branch_tables,
     choices_table,
     comparison,
-    markdown,
     p_value,
     read_choices,
     results_table,
@@ -23,23 +22,10 @@ from gnn_encoder.evaluate.tables import (
 )
 from gnn_encoder.pipeline import project
 
-TABLE = Table(title="Times", columns=["system", "ms"], rows=[["M_de", "2.5"], ["a|b", "10.0\np = 0.5"]], note="a note")
-
 
 def compared(difference: float, p: float, baseline: str = "dual_encoder") -> Comparison:
     ends = {"low": difference - 0.01, "high": difference + 0.01}
     return Comparison(baseline=baseline, difference=difference, **ends, p=p, p_holm=p, queries=9)
-
-
-def test_markdown() -> None:
-    assert markdown(TABLE).splitlines() == [
-        "| system |            ms |",
-        "| ------ | ------------: |",
-        "| M_de   |           2.5 |",
-        "| a/b    | 10.0, p = 0.5 |",
-    ]
-    assert titled(TABLE) == f"Times\n\n{markdown(TABLE)}\n\na note"
-    assert titled(Table(title="", columns=["x"], rows=[["1"]])) == "| x   |\n| --- |\n| 1   |"
 
 
 @pytest.mark.parametrize(
@@ -58,11 +44,6 @@ def test_p_is_readable_and_significant_differences_are_marked(p: float, text: st
     assert (comparison(None), comparison(None, 0.25)) == ("–", "25.0")
 
 
-def test_a_text_is_cut_after_a_word() -> None:
-    assert shortened("one two\n three", 100) == "one two three"
-    assert shortened("one two three", 9) == "one two …"
-
-
 def test_results_in_the_terminal() -> None:
     means = {"pair_no_psr": {"RR@10": 0.4512, "R@5": 0.6}, "pair": {"RR@10": 0.4766, "R@5": 1.0}}
     table = results_table("pair", "test", means, {"pair": compared(0.0254, 2.4e-13, "pair_no_psr")}, "RR@10")
@@ -74,6 +55,9 @@ def test_results_in_the_terminal() -> None:
         "| PAIR without L_P |  45.1 |  60.0 |                              – |",
         "| PAIR             |  47.7 | 100.0 | ▲ +2.5 [+1.5, +3.5], p = 2e-13 |",
     ]
+    assert (
+        titled(Table(title="", columns=["x"], rows=[["a|b\nc"]], note="d")) == "| x      |\n| ------ |\n| a/b, c |\n\nd"
+    )
     assert results_table("pair", "dev", means, {}, "RR@10").columns == ["System", "RR@10", "R@5"]
 
 
@@ -83,6 +67,7 @@ def test_what_was_chosen(empty: Path) -> None:
     choice = {"measure": "RR@10", "queries": 1234, "chosen": tried[1], "tried": tried, "facts": {}}
     write_json(project.RUNS / "query_mean" / "choice.json", choice)
     table = choices_table(read_choices())
+    assert (shortened("one two\n three", 100), shortened("one two three", 9)) == ("one two three", "one two …")
     assert table.title == "Chosen on 1,234 dev queries, points of 100"
     assert table.rows == [["M_de + mean of labelled queries", "weight -0.1", "50.0", "2: 25.0 to 50.0"]]
 

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,7 +14,7 @@ from scipy import stats
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.evaluate.trials import ablation_tables, queue_command, read_ablations
-from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.experiment import preview
 
 from ..pipelines import IDENTITY
 from ..project import ROOT
@@ -29,18 +28,8 @@ VALUES = {  # ablation -> seed -> values of the queries
 
 
 def test_every_line_is_an_experiment() -> None:
-    default = load_params(ROOT / "params.yaml")
-    for name, settings in read_ablations(FILE).items():
-        changed = default.model_dump()
-        for setting in settings:
-            dotted, _, value = setting.partition("=")
-            *sections, key = dotted.split(".")
-            section: dict[str, Any] = changed
-            for part in sections:
-                section = section[part]
-            assert key in section, f"{name}: {dotted} is no parameter"
-            section[key] = yaml.safe_load(value)
-        Params.model_validate(changed)
+    for settings in read_ablations(FILE).values():
+        preview(settings or ["seed=13"], ROOT / "params.yaml")
 
 
 def test_names_and_commands(tmp_path: Path) -> None:

@@ -97,21 +97,18 @@ def test_with_dropout_the_second_pass_repeats_the_first(
 
 
 def test_a_chunk_has_the_tokens_of_so_many_longest_passages(tiny_model: Path, texts: Texts) -> None:
-    lengths = texts.queries(BATCH.queries).lengths
-    assert lengths.tolist() == [6, 6, 10, 10, 10]
     encoder = tiny_encoder(tiny_model)
-    chunks = represent_queries(encoder, in_chunks(texts, encoder, 2), BATCH.queries).chunks
-    assert [chunk.tolist() for chunk in chunks] == [[2, 3], [4, 0, 1]]
-    assert len(represent_queries(encoder, in_chunks(texts, encoder, 5), BATCH.queries).chunks) == 1
+    assert texts.queries(BATCH.queries).lengths.tolist() == [6, 6, 10, 10, 10]
+    for size, expected in ((2, [[2, 3], [4, 0, 1]]), (5, [[2, 3, 4, 0, 1]])):
+        chunks = represent_queries(encoder, in_chunks(texts, encoder, size), BATCH.queries).chunks
+        assert [chunk.tolist() for chunk in chunks] == expected
 
 
-def test_a_side_without_gradient_is_left_alone(tiny_model: Path, texts: Texts) -> None:
-    encoder = tiny_encoder(tiny_model)
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_side_without_gradient_is_left_alone(tiny_model: Path, texts: Texts, frozen: bool) -> None:
+    encoder = tiny_encoder(tiny_model).requires_grad_(not frozen)
     passages = represent_passages(encoder, in_chunks(texts, encoder, 3), BATCH.passages)
+    if frozen:
+        passages.value.sum().backward()
     passages.backward()
-    assert gradients(encoder) == {}
-    encoder.requires_grad_(False)
-    frozen = represent_passages(encoder, in_chunks(texts, encoder, 3), BATCH.passages)
-    frozen.value.sum().backward()
-    frozen.backward()
     assert gradients(encoder) == {}
