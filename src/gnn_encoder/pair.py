@@ -25,14 +25,10 @@ Labelled = tuple[pl.DataFrame, dict[str, Any]]  # an EXAMPLES table, and counts
 def label_labelled(
     candidates: pl.DataFrame, pairs: pl.DataFrame, section: Pair, ranks: Denoise, score: Score
 ) -> Labelled:
-    """Examples of the labelled queries, and the counts of `denoise`.
+    """Examples of the labelled queries, from `pairs` and the first retriever's candidates, and the counts of `denoise`.
 
-    Without pseudo-labels (the paper's "w/o KD") all candidates that are not labelled are negatives.
-
-    Args:
-        candidates: the first retriever's, a CANDIDATES table.
-        pairs: labelled pairs, columns query, passage; the teacher scores them too.
-        ranks: says which candidates are scored.
+    Without pseudo-labels (the paper's "w/o KD") all candidates that are not labelled are negatives. `ranks` says which
+    are scored, besides the labelled pairs.
     """
     if not section.pseudo_labels:
         return examples_from_candidates(pairs, candidates), {}
@@ -46,11 +42,7 @@ def label_unlabelled(
     """Examples of the unlabelled queries, and how often their pseudo-labels are right.
 
     A candidate scored above `pair.s_pos` is a positive, one scored below `pair.s_neg` is a hard negative, and the
-    others are neither.
-
-    Args:
-        candidates, ranks: as in `label_labelled`.
-        hidden: pairs of those of the queries whose labels are hidden, columns query, passage.
+    others are neither. `hidden` are the labels that some of the queries have, columns query, passage.
     """
     scored = score(to_score(candidates, ranks))
     positive, negative = pl.col("score") > section.s_pos, pl.col("score") < section.s_neg
@@ -82,11 +74,8 @@ def accuracy(scored: pl.DataFrame, pairs: pl.DataFrame, *, s_pos: float, s_neg: 
     """How many pseudo-labels there are at a pair of thresholds, and which share of them is right (Table 5).
 
     A pseudo-positive is right if it is judged relevant, a pseudo-negative if it is not. Judgements are incomplete, so
-    that the accuracy of positives is a lower bound and the accuracy of negatives is an upper bound.
-
-    Args:
-        scored: candidates of queries whose labels are known, columns query, passage, score.
-        pairs: judged-relevant pairs of these queries, columns query, passage.
+    that the accuracy of positives is a lower bound and the accuracy of negatives is an upper bound. `scored` (columns
+    query, passage, score) are candidates of queries of which `pairs` are judged relevant.
     """
     judged = scored.join(pairs.with_columns(relevant=pl.lit(True)), on=["query", "passage"], how="left")
     relevant = judged["relevant"].fill_null(False)

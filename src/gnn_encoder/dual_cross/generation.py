@@ -64,17 +64,13 @@ def sampling(model: QueryGenerator, *, seed: int, views: int, query_length: int,
 
 @torch.inference_mode()
 def write_queries(model: QueryGenerator, batch: Batch, passages: Tensor, how: Sampling, *, batch_tokens: int) -> Tensor:
-    """Draw q_i^1 ... q_i^views ~ P_QG(q|d_i) for each passage of a batch (Eq. 9).
+    """Draw q_i^1 ... q_i^views ~ P_QG(q|d_i) for each passage of a batch (Eq. 9): token ids, padded.
 
-    All views of a passage share the logits of the first token and the cross-attention's keys and values.
+    All views of a passage share the logits of the first token and the cross-attention's keys and values. The passages'
+    rows in the corpus decide what is drawn, together with the seed. At most `batch_tokens` padded tokens of passages
+    are encoded at a time; all are decoded together.
 
-    Args:
-        batch: the passages.
-        passages: their rows in the corpus, which decide what is drawn, together with the seed. *Shape:* (n,).
-        batch_tokens: most padded tokens of passages that are encoded at a time; all are decoded together.
-
-    Returns:
-        Token ids without special ones, filled up with the padding token. *Shape:* (n, views, length).
+    *Shape:* passages (n,) -> (n, views, length).
     """
     passages, mask = passages.to(model.device), batch.attention_mask.to(model.device)
     states = model.encode(batch, batch_tokens)
@@ -163,13 +159,7 @@ def generate_queries(
     passage_length: int,
     batch_tokens: int,
 ) -> None:
-    """Write the table of generated queries. Row r is view r % views of passage r // views, with qid "{pid}-{view}".
-
-    Args:
-        tokens: of the table `passages`, of whose texts at most `passage_length` are read, special ones included.
-        work: scratch folder.
-        batch_tokens: most padded tokens of passages that are encoded at a time.
-    """
+    """Write the table of generated queries. Row r is view r % views of passage r // views, with qid "{pid}-{view}"."""
     inputs = Inputs.singles(tokens, model.template, passage_length)
     together = batch_tokens * (1 if torch.cuda.is_available() else TOGETHER)
 
@@ -214,10 +204,9 @@ def choose_queries(
 ) -> None:
     """Write the table of kept queries: row r is view r % keep of passage r // keep, the nearest query being view 0.
 
-    Args:
-        drafts, tokens: the table of generated queries, `generated` for each passage, in the passages' order.
-        embeddings: of the passages, by the encoder that embeds the queries. *Shape:* (passages, d).
-        work: scratch folder.
+    The table `drafts` has `generated` ones, with these `tokens`, for each passage, in the passages' order.
+
+    *Shape:* the passages' embeddings, by `encoder`, (passages, d).
     """
     passages = len(embeddings)
     assert len(tokens) == passages * generated

@@ -173,9 +173,7 @@ def _unshared(model: Transformer) -> dict[str, Tensor]:
 def warm_start(source: Source, template: Template, *, dropout: float, seed: int) -> Transformer:
     """An encoder-decoder whose two halves start from the encoder `source`.
 
-    Args:
-        template: of the encoder's tokenizer; its [CLS] begins a query, and its [SEP] ends it.
-        seed: decides the weights that the encoder's folder lacks.
+    The template's [CLS] begins a query, and its [SEP] ends it. `seed` decides the weights that the folder lacks.
     """
     encoder: Transformer = load_model(source, dropout=dropout, seed=seed)
     decoder = _fresh_decoder(source, encoder)
@@ -222,8 +220,7 @@ def prediction_head(decoder: Transformer) -> nn.Module:
 def set_word_frequencies(model: Transformer, counts: Tensor) -> None:
     """Set the output layer's bias to the logarithm of each token's frequency, relative to the mean frequency.
 
-    Args:
-        counts: how often each token occurs in the training queries. *Shape:* (vocabulary,).
+    *Shape:* counts (vocabulary,).
     """
     smoothed = counts.float() + 0.05  # the model must still be able to write a token that no training query holds
     bias = torch.log(smoothed / smoothed.mean())

@@ -25,26 +25,17 @@ log = logging.getLogger(__name__)
 PLAIN_WEIGHT = 0.5  # of the passage read alone, in the mean of its views
 
 
-def pool_of(section: DualCross) -> Pool:
-    """How the views' scores make a passage's."""
-    return Pool(section.pool, PLAIN_WEIGHT if section.has_plain_view else None)
-
-
 def view_inputs(
     encoder: DualEncoder, queries: TextTokens, passages: TextTokens, views: int, *, plain: bool = False
 ) -> Inputs:
     """The inputs of E_P: row r is generated query r with passage r // views, d_j^i = CE_d(q_j^i + d_j) (Eq. 10).
 
-    Args:
-        views: generated queries per passage.
-        plain: each passage's views begin with the passage alone, and so are one more.
+    If `plain`, each passage's views begin with the passage alone, and so are one more.
     """
     length = encoder.settings.pair_length
     if length is None:
-        raise UserError(
-            f"{encoder.tokenizer.name_or_path}: this encoder reads passages alone and has no views of them; "
-            "run the stage cache_passages instead"
-        )
+        told = "this encoder reads passages alone and has no views of them; run the stage cache_passages instead"
+        raise UserError(f"{encoder.tokenizer.name_or_path}: {told}")
     check_queries(queries, len(passages), views)
     first = int(plain)
 
@@ -66,7 +57,8 @@ def view_inputs(
 def open_views(encoder: DualEncoder, queries: TextTokens, passages: TextTokens, section: DualCross) -> Views:
     """What E_P reads in search, as section `dual_cross` says; it raises the errors of `view_inputs`."""
     inputs = view_inputs(encoder, queries, passages, section.views, plain=section.has_plain_view)
-    return Views(inputs=inputs, count=section.vectors, pool=pool_of(section))
+    pool = Pool(section.pool, PLAIN_WEIGHT if section.has_plain_view else None)
+    return Views(inputs=inputs, count=section.vectors, pool=pool)
 
 
 def check_queries(queries: TextTokens, n_passages: int, views: int) -> None:
@@ -98,11 +90,8 @@ def generated_examples(
 ) -> Examples:
     """Examples of generated queries: the positive of query r is the passage that it was generated from, r // views.
 
-    There are no hard negatives. If a batch holds several queries of one passage, the passage counts as relevant for
-    each of them, so that it is not a negative for any.
-
-    Args:
-        queries: number of generated queries to draw at random; None: all.
+    So many `queries` are drawn at random, or all. There are no hard negatives. If a batch holds several queries of one
+    passage, the passage counts as relevant for each of them, so that it is not a negative for any.
     """
     total = n_passages * views
     rows = np.arange(total)
@@ -126,11 +115,8 @@ def measure_queries(pairs: pl.DataFrame, asked: Path, passages: Path, generated:
     """Compare generated queries with the data's own queries for the same passages by ROUGE-L (section 5), and log it.
 
     The figures are means over judged pairs, 0..1. Entry k of `rouge_l` is of the best of the passage's first k + 1
-    queries; `rouge_l_first_sentence` is of the passage's first sentence in place of a query.
-
-    Args:
-        pairs: judged-relevant pairs, columns query, passage: rows of the tables `asked` and `passages`.
-        generated: the table in which row r is view r % views of passage r // views.
+    queries; `rouge_l_first_sentence` is of the passage's first sentence in place of a query. `pairs` have the columns
+    query, passage: rows of the tables `asked` and `passages`.
     """
     queries, found = pairs["query"].to_numpy(), pairs["passage"].to_numpy()
     rows = found.astype(np.int64)[:, None] * views + np.arange(views)

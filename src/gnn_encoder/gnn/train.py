@@ -63,8 +63,8 @@ class Setup:
 
     def texts(self, queries: TextTokens) -> Texts:
         """Some queries, and the passages."""
-        tokens, chunk = self.params.encoder.batch_tokens, self.params.encoder.chunk_size
-        return Texts(self.encoder, queries, self.passages, batch_tokens=tokens, chunk_size=chunk)
+        how = self.params.encoder
+        return Texts(self.encoder, queries, self.passages, batch_tokens=how.batch_tokens, chunk_size=how.chunk_size)
 
     def embed(self, queries: TextTokens, rows: Rows | None = None) -> Matrix:
         """E_Q of some queries by the present weights. *Shape:* (n, d)."""

@@ -35,11 +35,9 @@ PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up
 def candidate_examples(
     pairs: pl.DataFrame, candidates: Path, settings: TrainCrossEncoder, n_passages: int, identical: Identical
 ) -> Examples:
-    """Labelled `pairs` as positives, and candidates of the ranks that `settings` names as negatives.
+    """Labelled `pairs` (query, passage; sorted) as positives; candidates of the ranks of `settings` as negatives.
 
-    Args:
-        pairs: columns query, passage, sorted.
-        candidates: a CANDIDATES table; no lists are made of it, which may have hundreds of millions of rows.
+    No lists are made of the CANDIDATES table, which may have hundreds of millions of rows.
     """
     found = read_top(candidates, settings.range_max).filter(pl.col("rank") >= settings.range_min)
     query, passage = found["query"].to_numpy(), found["passage"].to_numpy()
@@ -61,12 +59,8 @@ class CrossEncoderTask:
     """Training of a cross-encoder: each query with one positive and `negatives` candidates.
 
     Pointwise, a pair's loss is the binary cross-entropy of its score, so that scores are probabilities. Listwise, a
-    query's loss is the cross-entropy of its positive in the softmax over its passages' logits.
-
-    Args:
-        seed: of the batches.
-        dev: a DEV_CANDIDATES table that gives its dev score, and tokens of the dev queries.
-        batch_tokens: padded tokens that the model reads at a time.
+    query's loss is the cross-entropy of its positive in the softmax over its passages' logits. `dev` is the
+    DEV_CANDIDATES table of its dev score, and tokens of the dev queries.
     """
 
     def __init__(

@@ -33,10 +33,7 @@ class Representations:
     A batch is first encoded in chunks of texts of like length, without autograd. The loss of all embeddings together
     gives each embedding its gradient, which collects on the leaf tensor `value`. `backward` then encodes each chunk
     again, now with autograd, and passes the gradients of its embeddings on to the encoder. This takes the memory of one
-    chunk and yields the gradients of the whole batch.
-
-    Args:
-        chunk_tokens: padded tokens of a chunk.
+    chunk, of `chunk_tokens` padded tokens, and yields the gradients of the whole batch.
     """
 
     def __init__(self, encode: Callable[[Batch], Tensor], batch: Batch, chunk_tokens: int) -> None:
@@ -63,7 +60,8 @@ class Representations:
         if gradient is None:
             return
         if len(self.chunks) == 1:
-            _pass_on(self._graph, gradient)
+            if self._graph.requires_grad:
+                self._graph.backward(gradient)
             return
         for chunk, state in zip(self.chunks, self._states, strict=True):
             # The second pass must draw the same dropout as the first, and then restore the random state.
@@ -71,12 +69,8 @@ class Representations:
             _set_random_state(state)
             vectors = self._encode(self._batch.part(chunk))
             _set_random_state(after)
-            _pass_on(vectors, gradient[torch.from_numpy(chunk).to(gradient.device)])
-
-
-def _pass_on(vectors: Tensor, gradient: Tensor) -> None:
-    if vectors.requires_grad:
-        vectors.backward(gradient)
+            if vectors.requires_grad:
+                vectors.backward(gradient[torch.from_numpy(chunk).to(gradient.device)])
 
 
 def _random_state() -> tuple[Tensor, Tensor | None]:
@@ -90,14 +84,11 @@ def _set_random_state(state: tuple[Tensor, Tensor | None]) -> None:
 
 
 class Texts:
-    """Queries and passages as batches for an encoder.
+    """Queries and passages as batches for an encoder, which reads `batch_tokens` padded tokens at a time.
 
-    Args:
-        beside: generated queries that a Dual-Cross-Encoder reads together with the passages, as many of each passage,
-            in the passages' order; None: it reads a passage with the training query that the passage was drawn for.
-        plain_share: of the passages that it would read together with a query, so many are read alone.
-        batch_tokens: padded tokens that the encoder reads at a time.
-        chunk_size: with gradient it reads at a time what so many passages of most tokens have.
+    With gradient it reads at a time what `chunk_size` passages of most tokens have. A Dual-Cross-Encoder reads passages
+    together with generated queries, `beside`, as many of each passage, in the passages' order, or with the training
+    query that the passage was drawn for; `plain_share` of them it reads alone.
     """
 
     def __init__(
@@ -169,10 +160,7 @@ def batch_loss(
 
     With soft targets L_Q is (1 - lambda) L_Q + lambda L_T, and lambda is TEACHER_WEIGHT.
 
-    Args:
-        queries, passages: embeddings of what `local_part` gives this rank of the batch.
-
-    *Shape:* queries (q, d), passages (q * (1 + negatives), d).
+    *Shape:* queries and passages of `local_part` (q, d), (q * (1 + negatives), d).
     """
     asked, places = local_part(batch)
     everything = gather(passages, places, len(batch.passages))
@@ -215,10 +203,7 @@ class _Gather(torch.autograd.Function):
 def gather(rows: Tensor, places: Rows, count: int) -> Tensor:
     """Rows of every rank, for cross-batch negatives; gradients flow back to the rank that owns a row.
 
-    Args:
-        places: where this rank's rows stand among all; each place is of one rank.
-
-    *Shape:* rows (n, ...), places (n,) -> (count, ...).
+    *Shape:* rows (n, ...), their places among all (n,) -> (count, ...).
     """
     if distributed.world_size() == 1:
         return rows
@@ -243,10 +228,8 @@ def contrastive_step(
 class ContrastiveTask:
     """Training of a dual-encoder by `batch_loss`, in which `alpha` is the weight of PAIR's passage-centric loss.
 
-    Args:
-        seed: of the batches.
-        dev: the sample that its dev score is of, and tokens of the dev queries.
-        views: what E_P reads in search; None: passages alone.
+    `dev` is the sample that its dev score is of, and tokens of the dev queries. In search E_P reads `views`, or else
+    passages alone.
     """
 
     def __init__(

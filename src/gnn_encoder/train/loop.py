@@ -85,12 +85,9 @@ def fit(
     Afterwards its modules hold the weights of the best dev score, the weights before training included; of equal scores
     the earliest counts. Without evaluation they hold the last weights.
 
-    Args:
-        groups: AdamW parameter groups, each with `params` and `lr`.
-        folder: scratch folder of `last.pt` and `best.pt`; if they are there, training resumes.
-        name, title: of the phase in the history, and of what is trained in the log.
-        evaluate_every: steps between evaluations; None: never.
-        patience: evaluations without a better score before training stops.
+    It evaluates each `evaluate_every` steps, if at all, and stops after `patience` evaluations without a better score.
+    If `folder` has the files `last.pt` and `best.pt`, training resumes. `groups` are AdamW's, with `params` and `lr`;
+    `name` is the phase's in the history, and `title` tells in the log what is trained.
     """
     keep_freed_memory()
     parameters = [parameter for group in groups for parameter in group["params"]]
