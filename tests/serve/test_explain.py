@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import read_column
 from gnn_encoder.gnn.graph import queries_of
@@ -18,20 +17,14 @@ from gnn_encoder.serve.explain import GraphExplainer
 from .conftest import Server
 
 
-def passage_with_queries() -> tuple[int, str]:
-    """Of the passages that answer a training query, the one that most queries retrieve: its row and id."""
-    labelled = pl.read_parquet(project.qrels("train")).filter(pl.col("grade") > 0)
-    rows = pl.read_parquet(project.PASSAGES).with_row_index("passage").join(labelled, on="pid", how="semi")["passage"]
-    edges = pl.read_parquet(project.graph("gnn_encoder") / "edges.parquet")
-    edges = edges.filter(pl.col("passage").is_in(rows.implode()))
-    row = int(edges.group_by("passage").len().sort("len", "passage")["passage"][-1])
-    return row, read_column(project.PASSAGES, "pid")[row].as_py()
-
-
 def test_an_explanation_is_what_the_network_computes(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     params, system, model = load_params(), "gnn_encoder", project.gnn("gnn_encoder")
     inform = open_informer(system, model, graph_encoder(system, model, params)[0], params)
-    row, pid = passage_with_queries()
+    labelled = pl.read_parquet(project.qrels("train")).filter(pl.col("grade") > 0)
+    rows = pl.read_parquet(project.PASSAGES).with_row_index("passage").join(labelled, on="pid", how="semi")["passage"]
+    edges = pl.read_parquet(project.graph(system) / "edges.parquet").filter(pl.col("passage").is_in(rows.implode()))
+    row = int(edges.group_by("passage").len().sort("len", "passage")["passage"][-1])  # that most queries retrieve
+    pid = read_column(project.PASSAGES, "pid")[row].as_py()
     before = np.asarray(open_matrix(project.embeddings("dual_encoder"))[[row]], dtype=np.float32)
     told = pl.DataFrame(inform.explain(np.array([row]), before))
     expected = told.filter(pl.col("query") >= 0).sort("attention", descending=True)
@@ -47,25 +40,18 @@ def test_an_explanation_is_what_the_network_computes(root: Path, monkeypatch: py
     assert found["gate"] == pytest.approx(itself["gate"], abs=1e-6)
     after = np.asarray(open_matrix(project.embeddings("gnn_encoder"))[row], dtype=np.float32)
     assert found["shift"] == pytest.approx(float(np.linalg.norm(after - before[0])), abs=2e-3)
-    qrels = pl.read_parquet(project.qrels("train")).filter(pl.col("pid") == pid, pl.col("grade") > 0)
+    asked = labelled.filter(pid=pid)["qid"].to_list()
     qids = read_column(queries_of(system), "qid").to_pylist()
-    known = [qids[query] in qrels["qid"].to_list() for query in expected["query"]]
+    known = [qids[query] in asked for query in expected["query"]]
     assert [one["labelled"] for one in found["queries"]] == known and any(known)
     monkeypatch.setattr("gnn_encoder.serve.explain.SHOWN", 2)
     assert explains.explain(pid) == {**found, "queries": found["queries"][:2]}
 
 
-def test_a_passage_without_queries_attends_to_itself(root: Path) -> None:
+def test_a_passage_without_queries_attends_to_itself(root: Path, server: Server) -> None:
     edges = pl.read_parquet(project.graph("gnn_encoder") / "edges.parquet")
     alone = min(set(range(120)) - set(edges["passage"]))
-    found = GraphExplainer("gnn_encoder").explain(read_column(project.PASSAGES, "pid")[alone].as_py())
+    found = server.get("/explain", pid=read_column(project.PASSAGES, "pid")[alone].as_py()).json()
     assert (found["queries"], found["n_queries"], found["attention_to_itself"]) == ([], 0, 1)
-    with pytest.raises(UserError, match="no passage has the id 'other'"):
-        GraphExplainer("gnn_encoder").explain("other")
-
-
-def test_explanations_over_http(server: Server) -> None:
-    pid = server.hits(query="milk", k=1)[0]["pid"]
-    assert server.get("/explain", pid=pid).json()["attention_to_itself"] > 0
     unknown = server.get("/explain", pid="nothing")
     assert (unknown.status_code, unknown.json()["detail"]) == (409, "no passage has the id 'nothing'")

@@ -110,7 +110,9 @@ def test_why_shows_the_graph_at_work(page: Any, server: Server) -> None:
     expect(panel).to_have_count(0)
 
 
-def test_errors_are_told(page: Any) -> None:
+def test_errors_are_told_and_texts_cannot_become_markup(page: Any) -> None:
+    text = "<img src=x onerror=alert(1)><script>alert(2)</script> 🦻 milk"
+    hit = {"rank": 1, "score": 1, "pid": "<b>", "title": text, "text": text}
     page.get_by_role("searchbox").fill("milk")
     page.route("**/search?*", lambda route: route.abort())
     page.keyboard.press("Enter")
@@ -118,29 +120,19 @@ def test_errors_are_told(page: Any) -> None:
     page.route("**/search?*", lambda route: route.fulfill(status=503, json={"detail": "too many queries wait"}))
     page.keyboard.press("Enter")
     expect(page.get_by_role("status")).to_contain_text("too many queries wait")
-
-
-def test_texts_cannot_become_markup(page: Any) -> None:
-    text = "<img src=x onerror=alert(1)><script>alert(2)</script> 🦻 milk"
-    answer = {"system": "gnn_encoder", "milliseconds": 1, "hits": [{"rank": 1, "score": 1, "pid": "<b>"}]}
-    answer["hits"][0] |= {"title": text, "text": text}
+    answer = {"system": "gnn_encoder", "milliseconds": 1, "hits": [hit]}
     page.route("**/search?*", lambda route: route.fulfill(json=answer))
-    page.get_by_role("searchbox").fill("milk")
     page.keyboard.press("Enter")
     expect(page.locator(".text").first).to_have_text(text)
     assert page.locator("main img, main script, main b").count() == 0
     assert page.locator(".text mark").first.text_content() == "milk"
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        {"color_scheme": "light", "viewport": {"width": 1280, "height": 900}},
-        {"color_scheme": "dark", "viewport": {"width": 360, "height": 740}},
-    ],
-    indirect=True,
-    ids=["light", "dark-phone"],
-)
+SCREENS = [("light", 1280, 900), ("dark", 360, 740)]
+OPTIONS = [{"color_scheme": scheme, "viewport": {"width": w, "height": h}} for scheme, w, h in SCREENS]
+
+
+@pytest.mark.parametrize("page", OPTIONS, indirect=True, ids=["light", "dark-phone"])
 def test_axe_finds_no_violations_and_nothing_is_beside_the_screen(page: Any) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     expect(page.get_by_role("heading", name="Try one of these")).to_be_visible()

@@ -6,6 +6,8 @@ import shutil
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -41,38 +43,33 @@ def rebuilt(scratch: Path) -> Path:
     return scratch / "index"
 
 
-class Load:
-    """Clients that search all the time, and note what they find and what fails."""
+@contextmanager
+def load(server: Server, clients: int = 4) -> Iterator[tuple[set[str], list[str]]]:
+    """Clients that search all the time: the passages that they find first, and what fails."""
+    first, failures, stop = set[str](), list[str](), threading.Event()
 
-    def __init__(self, server: Server, clients: int = 4) -> None:
-        self.first: set[str] = set()
-        self.failures: list[str] = []
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._search, args=(server,)) for _ in range(clients)]
-
-    def _search(self, server: Server) -> None:
+    def search() -> None:
         with httpx.Client(base_url=server.url, timeout=30) as client:
-            while not self._stop.is_set():
+            while not stop.is_set():
                 response = client.get("/search", params={"query": QUERY, "k": 3})
                 if response.status_code == 200:
-                    self.first.add(response.json()["hits"][0]["pid"])
+                    first.add(response.json()["hits"][0]["pid"])
                 else:
-                    self.failures.append(response.text)
+                    failures.append(response.text)
 
-    def __enter__(self) -> "Load":
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
+    threads = [threading.Thread(target=search) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield first, failures
+    finally:
+        stop.set()
+        for thread in threads:
             thread.join()
 
 
 def best(server: Server) -> str:
-    pid: str = server.hits(query=QUERY, k=1)[0]["pid"]
-    return pid
+    return str(server.hits(query=QUERY, k=1)[0]["pid"])
 
 
 def test_what_is_added_or_built_anew_is_taken_over_without_a_failed_request(root: Path, tmp_path: Path) -> None:
@@ -100,7 +97,7 @@ def _build_anew(server: Server, scratch: Path) -> None:
     """An index that is first missing, then half there, then of other passages; the old one answers all the while."""
     new, folder, before = rebuilt(scratch / "matrix"), project.index("gnn_encoder"), best(server)
     assert before != "city-2"
-    with Load(server) as load:
+    with load(server) as (first, failures):
         shutil.rmtree(folder)
         time.sleep(0.5)
         folder.mkdir()
@@ -119,15 +116,7 @@ def _build_anew(server: Server, scratch: Path) -> None:
         shutil.copy(new / "pids.parquet", folder / ".pids")
         (folder / ".pids").replace(folder / "pids.parquet")
         until(lambda: best(server) == "city-2")
-    assert load.failures == [] and load.first == {before, "city-2"}
-
-
-@pytest.mark.parametrize("host", ["192.0.2.1", "no-such-name.invalid"])
-def test_an_address_of_another_machine(host: str) -> None:
-    with pytest.raises(
-        UserError, match=rf"^{re.escape(host)}:8000: .*[a-z]; stop what uses it, or give another --port"
-    ):
-        serve(host=host, port=8000, systems=[], hybrid=False, allowed_hosts=[])
+    assert failures == [] and first == {before, "city-2"}
 
 
 def test_the_command_tells_what_is_wrong_in_one_line(root: Path, server: Server) -> None:
@@ -138,6 +127,10 @@ def test_the_command_tells_what_is_wrong_in_one_line(root: Path, server: Server)
     ):
         code, out, err = call("serve", *options)
         assert (code, out, err.count("\n")) == (2, "", 1) and told in err
+    for host in ("192.0.2.1", "no-such-name.invalid"):
+        told = rf"^{re.escape(host)}:8000: .*[a-z]; stop what uses it, or give another --port"
+        with pytest.raises(UserError, match=told):
+            serve(host=host, port=8000, systems=[], hybrid=False, allowed_hosts=[])
 
 
 def test_hybrid(root: Path) -> None:
