@@ -84,12 +84,8 @@ def test_what_has_no_views(
 @pytest.mark.parametrize(
     ("text", "reference", "expected"),
     [
-        ("The CAT, sat!", "the cat sat", 1.0),  # case and punctuation do not count
-        ("a b c d", "a x b d", 3 / 4),  # a b d: precision and recall 3/4
-        ("d c b a", "a b c d", 1 / 4),
-        ("a b", "a b c d e f", 2 * 1 * (1 / 3) / (1 + 1 / 3)),
-        ("x", "y", 0.0),
-        ("?", "", 0.0),
+        *(("The CAT, sat!", "the cat sat", 1.0), ("x", "y", 0.0), ("?", "", 0.0)),  # case and punctuation do not count
+        *(("a b c d", "a x b d", 3 / 4), ("d c b a", "a b c d", 1 / 4), ("a b", "a b c d e f", 2 * (1 / 3) / (4 / 3))),
     ],
 )
 def test_rouge_l(text: str, reference: str, expected: float) -> None:

@@ -63,35 +63,26 @@ def test_negatives_are_of_some_ranks(tmp_path: Path, tiny_params: Params, first:
         assert ours.values.tolist() == theirs.values.tolist() and ours.offsets.tolist() == theirs.offsets.tolist()
 
 
+def pairs_of(of: dict[int, dict[int, float]]) -> pl.DataFrame:
+    rows = [(query, passage, score) for query, scores in of.items() for passage, score in scores.items()]
+    return pl.DataFrame(rows, schema=SCORED, orient="row")
+
+
 def test_denoised_by_hand() -> None:
-    rows = [
-        (0, 10, 0.99),  # labelled
-        (0, 11, 0.95),  # a positive that nobody labelled
-        (0, 12, 0.50),  # between the thresholds: neither
-        (0, 13, 0.05),
-        (0, 14, 0.01),
-        (1, 10, 0.02),  # labelled: stays a positive whatever its score
-        (1, 15, 0.40),  # no negative below 0.1: the lowest one
-        (1, 16, 0.30),
-        (1, 17, 0.92),
-        (2, 18, 0.80),  # nothing labelled and nothing above 0.9: left out
-        (2, 19, 0.05),
-        (3, 20, 0.97),  # nothing labelled, but found
-        (4, 21, 0.60),  # its only candidate is labelled: no negative
-    ]
+    scored = {
+        0: {10: 0.99, 11: 0.95, 12: 0.50, 13: 0.05, 14: 0.01},  # 10 is labelled, 11 nobody labelled, 12 is neither
+        1: {10: 0.02, 15: 0.40, 16: 0.30, 17: 0.92},  # 10 stays a positive; no negative below 0.1: the lowest one
+        2: {18: 0.80, 19: 0.05},  # nothing labelled and nothing above 0.9: left out
+        3: {20: 0.97},  # nothing labelled, but found
+        4: {21: 0.60},  # its only candidate is labelled: no negative
+    }
     pairs = [(0, 10), (1, 10), (4, 21), (5, 22)]  # no passage of query 5 is scored
-    scored = pl.DataFrame(rows, schema=SCORED, orient="row")
     labelled = pl.DataFrame(pairs, schema=PAIR, orient="row")
-    shuffled = scored.sample(fraction=1, shuffle=True, seed=1)  # their order does not matter
+    shuffled = pairs_of(scored).sample(fraction=1, shuffle=True, seed=1)  # their order does not matter
     table, counts = denoise(shuffled, labelled, positive_threshold=0.9, negative_threshold=0.1)
     assert table.columns == ["query", "positives", "negatives"]
-    assert table.rows() == [
-        (0, [10, 11], [13, 14]),
-        (1, [10, 17], [16]),
-        (3, [20], []),
-        (4, [21], []),
-        (5, [22], None),
-    ]
+    expected = [(0, [10, 11], [13, 14]), (1, [10, 17], [16]), (3, [20], []), (4, [21], []), (5, [22], None)]
+    assert table.rows() == expected
     assert counts == {
         "queries": 5,
         "queries_without_positive_left_out": 1,
@@ -105,22 +96,13 @@ def test_denoised_by_hand() -> None:
 
 
 def test_negatives_relative_to_the_labelled_passage() -> None:
-    rows = [
-        (0, 10, 0.60),  # labelled
-        (0, 11, 0.10),  # labelled too: the best one counts
-        (0, 12, 0.50),  # above half of 0.6
-        (0, 13, 0.29),
-        (1, 14, 0.02),  # labelled: the lowest other candidate stands in
-        (1, 15, 0.40),
-        (1, 16, 0.30),
-        (2, 17, 0.19),  # its labelled passage was not scored: the threshold
-        (2, 18, 0.21),
-        (3, 19, 0.99),  # labelled
-        (3, 20, 0.95),  # above the positive threshold
-        (3, 21, 0.49),
-    ]
-    pairs = [(0, 10), (0, 11), (1, 14), (2, 99), (3, 19)]
-    scored = pl.DataFrame(rows, schema=SCORED, orient="row")
+    of = {
+        0: {10: 0.60, 11: 0.10, 12: 0.50, 13: 0.29},  # 10 and 11 are labelled: the best one counts
+        1: {14: 0.02, 15: 0.40, 16: 0.30},  # 14 is labelled: the lowest other candidate stands in
+        2: {17: 0.19, 18: 0.21},  # its labelled passage was not scored: the threshold
+        3: {19: 0.99, 20: 0.95, 21: 0.49},  # 19 is labelled, 20 above the positive threshold
+    }
+    pairs, scored = [(0, 10), (0, 11), (1, 14), (2, 99), (3, 19)], pairs_of(of)
     labelled = pl.DataFrame(pairs, schema=PAIR, orient="row")
     table, counts = denoise(scored, labelled, positive_threshold=0.9, negative_threshold=0.2, relative=0.5)
     assert table.rows() == [(0, [10, 11], [13]), (1, [14], [16]), (2, [99], [17]), (3, [19, 20], [21])]
