@@ -173,8 +173,8 @@ def passage_parts(version: Version) -> Iterator[tuple[pa.Table, Matrix]]:
 def export_beir(system: str, folder: Path) -> None:
     """`corpus.jsonl`, `queries.jsonl` and `qrels/{train,dev,test}.tsv`. It is the same for every system.
 
-    BEIR has one file for the queries of all splits, and its evaluation drops a passage that has the id of the query. If
-    an id means two queries, or a query and a passage, every query's id therefore gets its split in front: `dev-17`.
+    If an id means two queries, or a query and a passage, which BEIR's evaluation drops, every query's id gets its split
+    in front: `dev-17`.
     """
     check_undamaged(project.PREPARED)
     for split in SPLITS:

@@ -59,22 +59,19 @@ class Judgements:
 
     def measure(self, run: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
         """The values of a run by `per_query`; where answers judge, every query of the table counts."""
-        (values,) = self._measure([run], names, self._qids(), "evaluate.measures")
+        qids = pl.Series(read_column(self.queries, "qid"))
+        (values,) = self._measure([run], names, qids, "evaluate.measures")
         return values
 
     def means(self, rankings: Iterable[Rows], rows: Rows, name: str) -> list[float]:
-        """The mean of one measure over some of `judged_rows`, for each of several rankings (rows; -1: none).
+        """The mean of a measure over some of `judged_rows` for each of several rankings, which are looked up at once.
 
-        The values are those of `measure`, but whether a passage holds an answer is looked up once for all rankings.
-
-        *Shape:* rankings (n, k) each, rows (n,).
+        *Shape:* rankings (n, k) each, of rows, -1 where there is none; rows (n,).
         """
-        qids, pids = self._qids().gather(rows), pl.Series(read_column(self.passages, "pid"))
+        qids = pl.Series(read_column(self.queries, "qid")).gather(rows)
+        pids = pl.Series(read_column(self.passages, "pid"))
         runs = [as_run(ranking, qids, pids) for ranking in rankings]
         return [mean(values)[name] for values in self._measure(runs, [name], qids, "evaluate.significance")]
-
-    def _qids(self) -> pl.Series:
-        return pl.Series(read_column(self.queries, "qid"))
 
     def _measure(
         self, runs: list[pl.DataFrame], names: Sequence[str], qids: pl.Series, parameter: str

@@ -90,10 +90,7 @@ def cutoff(name: str, parameter: str = "evaluate.significance") -> int | None:
 
 
 def mean(values: pl.DataFrame) -> dict[str, float]:
-    """Mean of each measure over the judged queries, in the table's order of measures.
-
-    Summed exactly: a rounding that depends on threads could decide which of two equal systems is the best.
-    """
+    """Mean of each measure over the judged queries, summed exactly: threads' rounding could decide between equals."""
     parts = values.group_by("measure", maintain_order=True)
     return {str(name): fsum(part["value"]) / len(part) for (name,), part in parts}
 

@@ -10,24 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from gnn_encoder.evaluate import tables
 from gnn_encoder.evaluate.informed import attention_table, cases_table, won_and_lost_table
 from gnn_encoder.evaluate.measures import Means, parse
 from gnn_encoder.evaluate.significance import interval
 from gnn_encoder.evaluate.slices import Sliced, slices_table
-from gnn_encoder.evaluate.tables import (
-    BETTER,
-    WORSE,
-    Table,
-    advice,
-    are_ours,
-    branch_tables,
-    choices_table,
-    claim_sentence,
-    read_choices,
-    read_claim,
-    read_record,
-    table_of,
-)
+from gnn_encoder.evaluate.tables import BETTER, WORSE, Table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import MAIN, registry, title_of
@@ -158,7 +146,7 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
     environment.trim_blocks = environment.lstrip_blocks = True
     environment.filters["base64"] = lambda figure: base64.b64encode(figure.read_bytes()).decode()
     environment.globals["marks"] = {BETTER: "better", WORSE: "worse"}
-    statistics = read_record(project.PREPARED / "statistics.json", dict[str, Any]) or {}
+    statistics = tables.read_record(project.PREPARED / "statistics.json", dict[str, Any]) or {}
     passages = statistics.get("passages", {}).get("passages")
     data = f"{passages:,} passages" if passages else "not prepared: dvc repro prepare"
     facts = {"Data": f"{params.data.source}, {data}", "Base model": params.encoder.model, "Seed": str(params.seed)}
@@ -169,20 +157,20 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
 def page_parts(params: Params, statistics: dict[str, Any]) -> list[Part]:
     """What the page shows of what was measured, of what explains it, and of what other stages counted."""
     (tested,) = parse([params.evaluate.significance])
-    branches, claim, choices = registry().branches, read_claim(), read_choices()
-    own = [name for name, branch in branches.items() if are_ours(branch.systems)]
+    branches, claim, choices = registry().branches, tables.read_claim(), tables.read_choices()
+    own = [name for name, branch in branches.items() if tables.are_ours(branch.systems)]
     figures = [project.PLOTS / branch / name for name in ("systems.png", "recall.png") for branch in own]
-    sliced = {name: read_record(project.METRICS / name / "slices.json", dict[str, Sliced]) or {} for name in own}
-    told = read_record(project.evaluation(MAIN) / "informed.json", dict[str, Any])
-    labels = read_record(project.PAIR_LABELS / "statistics.json", dict[str, Any])
-    generated = read_record(project.GENERATED / "quality.json", dict[str, Any])
+    sliced = {name: tables.read_record(project.METRICS / name / "slices.json", dict[str, Sliced]) or {} for name in own}
+    told = tables.read_record(project.evaluation(MAIN) / "informed.json", dict[str, Any])
+    labels = tables.read_record(project.PAIR_LABELS / "statistics.json", dict[str, Any])
+    generated = tables.read_record(project.GENERATED / "quality.json", dict[str, Any])
     compared = [won_and_lost_table(branch, tested) for branch in branches]
-    results = [table for branch in branches for table in branch_tables(branch, tested)]
+    results = [table for branch in branches for table in tables.branch_tables(branch, tested)]
     return [
         Part(
             title="Results",
-            notes=[claim_sentence(claim), advice(claim)] if claim else [],
-            tables=results + ([choices_table(choices)] if choices else []),
+            notes=[tables.claim_sentence(claim), tables.advice(claim)] if claim else [],
+            tables=results + ([tables.choices_table(choices)] if choices else []),
             figures=[figure for figure in figures if figure.is_file()],
         ),
         Part(title="Slices", tables=[slices_table(name, of[one], one) for name, of in sliced.items() for one in of]),
@@ -193,13 +181,13 @@ def page_parts(params: Params, statistics: dict[str, Any]) -> list[Part]:
         Part(
             title="PAIR",
             command="dvc repro pipelines/pair/dvc.yaml",
-            tables=[table_of(labels, "Pseudo-labels")] if labels else [],
+            tables=[tables.table_of(labels, "Pseudo-labels")] if labels else [],
         ),
         Part(
             title="Dual-Cross-Encoder",
             command="dvc repro pipelines/dual_cross/dvc.yaml",
-            tables=[table_of(generated, "Generated queries compared with the dev queries")] if generated else [],
+            tables=[tables.table_of(generated, "Generated queries compared with the dev queries")] if generated else [],
         ),
         Part(title="Won and lost", tables=[one for one in compared if one]),
-        Part(title="Data", tables=[table_of(statistics, "The prepared tables")] if statistics else []),
+        Part(title="Data", tables=[tables.table_of(statistics, "The prepared tables")] if statistics else []),
     ]

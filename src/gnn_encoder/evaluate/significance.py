@@ -21,17 +21,14 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """A system minus the baseline: mean difference, its 95% interval, two-sided p, number of queries.
-
-    `p_holm` is p after Holm's correction for all comparisons made together; of a single comparison it is p itself.
-    """
+    """A system minus the baseline: mean difference, its 95% interval, two-sided p, number of queries."""
 
     baseline: str
     difference: float
     low: float
     high: float
     p: float
-    p_holm: float
+    p_holm: float  # after Holm's correction for all comparisons made together
     queries: int
 
 
@@ -41,11 +38,8 @@ Comparisons = dict[str, Comparison]  # system -> its comparison with its baselin
 def compare(system: Floats, baseline: Floats, name: str = "") -> Comparison:
     """Paired t-test of two systems' values on the same queries, in the same order; `name` is the baseline's.
 
-    Where the difference is the same for every query there is no spread to test against: both ends of the interval are
-    that difference, and p is 1 for a difference of 0, else 0. A single query proves nothing: p is 1, and the interval
-    is [-1, 1], which holds every difference between values in 0..1.
-
-    *Shape:* (queries,) each.
+    Where the difference is the same for every query, both ends of the interval are that difference, and p is 1 for a
+    difference of 0, else 0. A single query proves nothing: p is 1, the interval [-1, 1]. *Shape:* (queries,) each.
     """
     differences = system - baseline
     mean = float(differences.mean())

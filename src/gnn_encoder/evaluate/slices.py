@@ -68,10 +68,7 @@ class Sliced:
 
 
 def slice_systems(values: pl.DataFrame, properties: Properties, measure: str, baseline: str) -> Sliced:
-    """Mean of each system on each slice of a split, and its difference from the baseline there.
-
-    `values` are of the measure alone, and every system has the same queries. A query with null is in no slice.
-    """
+    """Means on each slice of a split, and differences from the baseline; `values` are of the measure alone."""
     wide = values.pivot("system", index="qid", values="value", maintain_order=True)
     systems = [name for name in wide.columns if name != "qid"]
     table, about = properties

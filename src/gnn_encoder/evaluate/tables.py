@@ -217,10 +217,7 @@ class Claim:
 
 
 def claim_of_main(values: pl.DataFrame, measure: str) -> Claim:
-    """The main system against the best on dev of those with one vector per passage and no graph.
-
-    Named are also the simple systems that are better than it on dev. p is that of a single comparison.
-    """
+    """The main system against the best on dev with one vector a passage and no graph, and simple ones above it."""
     found = means_by_system(values, [measure])
     means = {split: {system: of[measure] for system, of in systems.items()} for split, systems in found.items()}
 

@@ -35,10 +35,7 @@ def queue_command(name: str, settings: list[str], seed: int) -> list[str]:
 
 
 def read_experiments(names: Iterable[str], seeds: Iterable[int]) -> tuple[pl.DataFrame, list[str]]:
-    """Every query's values in finished experiments, from DVC's cache: columns of `evaluate`'s table, ablation, seed.
-
-    Of `full` the controls are kept as ablations of their own names. Also: the experiments that DVC has no values of.
-    """
+    """Values of queries in finished experiments, from DVC's cache, with ablation and seed; and which have none."""
     from dvc.api import DVCFileSystem
     from dvc.exceptions import DvcException
     from dvc.scm import SCMError
@@ -52,6 +49,7 @@ def read_experiments(names: Iterable[str], seeds: Iterable[int]) -> tuple[pl.Dat
         except (DvcException, SCMError, OSError):
             missing.append(experiment)
             continue
+        # Of `full` the controls are kept, as ablations of their own names.
         kept = [MAIN, *(CONTROLS if name == FULL else [])]
         ablation = pl.when(pl.col("system") == MAIN).then(pl.lit(name)).otherwise(pl.col("system"))
         found.append(values.filter(pl.col("system").is_in(kept)).with_columns(ablation=ablation, seed=pl.lit(seed)))

@@ -55,12 +55,9 @@ def word_tokenizer(stop_words: StopWords | None, stemmer: Stemmer | None) -> Tok
 
 @dataclass(frozen=True)
 class BM25Index:
-    """A searchable index, just built or mapped from disk: 8 bytes for each pair of a passage and a word in it.
+    """A searchable index, just built or mapped from disk: 8 bytes for each pair of a passage and a word in it."""
 
-    `analysis` has the arguments of `word_tokenizer`, by which its texts were cut into words.
-    """
-
-    analysis: dict[str, Any]
+    analysis: dict[str, Any]  # the arguments of `word_tokenizer`, by which its texts were cut into words
     tokenizer: Tokenizer
     index: bm25s.BM25
 

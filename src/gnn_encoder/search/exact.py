@@ -66,9 +66,7 @@ BEST = Pool()
 def exact_top_k(embeddings_folder: Path, queries: Matrix, k: int, *, name: str = "k") -> tuple[Rows, Scores]:
     """Passage rows and scores of the k largest inner products, best first; of equal ones the lower row comes first.
 
-    `name` is the parameter that `k` comes from, for the message when it is too large.
-
-    *Shape:* matrix in `embeddings_folder` (passages * views, d), queries (n, d) -> (n, k) each.
+    `name`: the parameter that says k. *Shape:* a matrix of (passages * views, d), queries (n, d) -> (n, k) each.
     """
     manifest = read_manifest(embeddings_folder)
     n_passages = manifest.shape[0] // manifest.views

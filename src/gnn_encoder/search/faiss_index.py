@@ -83,13 +83,10 @@ def fill(embeddings_folder: Path, factory: str, seed: int) -> Any:
 
 
 def _write_flat(embeddings_folder: Path, path: Path) -> None:
-    """Write the file that FAISS writes of a filled `IndexFlatIP`, without holding the index in memory.
-
-    After a header of an empty index, whose bytes from the 8th on are the number of vectors and whose last 8 are the
-    number of floats, that file holds the vectors.
-    """
+    """Write the file that FAISS writes of a filled `IndexFlatIP`, without holding the index in memory."""
     rows, columns = read_manifest(embeddings_folder).shape
     check_room(path.parent, 4 * rows * columns, "take a smaller index, such as index.factory: IVF256,SQ8")
+    # The header of an empty index, with the number of vectors from the 8th byte on, and last that of floats.
     header = bytearray(faiss.serialize_index(faiss.IndexFlatIP(columns)).tobytes())
     header[8:16], header[-8:] = rows.to_bytes(8, "little"), (rows * columns).to_bytes(8, "little")
     with path.open("wb") as file, tqdm(total=rows, desc="index Flat", unit="vector") as bar:
@@ -145,10 +142,7 @@ class PassageIndex:
         return opened
 
     def search(self, queries: Matrix, k: int) -> tuple[Rows, Scores]:
-        """Find k passages a query, best first: rows of the passages table (-1 where an index found fewer) and scores.
-
-        *Shape:* queries (n, dimension) -> (n, k) each.
-        """
+        """Rows of the best passages (-1 where the index found fewer), and scores. *Shape:* (n, d) -> (n, k) each."""
         return search_views(self.index, self.views, checked(queries, self.dimension, k, self.passages, "k"), k)
 
 

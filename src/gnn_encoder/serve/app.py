@@ -108,7 +108,12 @@ class Served:
         with self._searching:
             if time.monotonic() >= self._due:
                 self._due = time.monotonic() + LOOK
-                self._renew()
+                try:
+                    if (found := self._read_manifest()) != self._manifest:
+                        self.searcher, self._explainer, self._manifest = self._open(), None, found
+                        log.info("%s: took over a new index of %d passages", self.name, self.searcher.index.passages)
+                except (UserError, OSError) as error:  # such as of a half-written one; the old stays in use
+                    log.warning("%s: its index has changed, but cannot be taken over yet: %s", self.name, error)
             return self.searcher.answer([query], k)[0]
 
     def explain(self, pid: str) -> dict[str, Any]:
@@ -116,15 +121,6 @@ class Served:
         with self._explaining:
             explainer = self._explainer = self._explainer or GraphExplainer(self.name)
             return explainer.explain(pid)
-
-    def _renew(self) -> None:
-        """Open an index that is new; one that cannot be opened, such as a half-written one, leaves the old in use."""
-        try:
-            if (found := self._read_manifest()) != self._manifest:
-                self.searcher, self._explainer, self._manifest = self._open(), None, found
-                log.info("%s: took over a new index of %d passages", self.name, self.searcher.index.passages)
-        except (UserError, OSError) as error:
-            log.warning("%s: its index has changed, but cannot be taken over yet: %s", self.name, error)
 
     def _open(self) -> Searcher:
         searcher = Searcher.open(project.index(self.name), hybrid=self._hybrid)
@@ -251,10 +247,7 @@ def _chosen(wanted: Sequence[str]) -> list[str]:
 
 
 def serve(*, host: str, port: int, systems: Sequence[str], hybrid: bool, allowed_hosts: Sequence[str]) -> None:
-    """Serve the project in the current folder until SIGTERM or Ctrl-C, and then answer what has been accepted.
-
-    Without `allowed_hosts` clients may call the server on loopback by the names of loopback, elsewhere by any.
-    """
+    """Serve the project in the current folder until SIGTERM or Ctrl-C, and then answer what has been accepted."""
     try:  # first, since opening systems takes seconds
         listening = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
@@ -264,6 +257,7 @@ def serve(*, host: str, port: int, systems: Sequence[str], hybrid: bool, allowed
     threads = max(1, cores() // 2)  # those that wait for each other must not fill the cores of those that answer
     torch.set_num_threads(threads)
     faiss.omp_set_num_threads(threads)
+    # Unless names are allowed, clients may call the server on loopback by the names of loopback, elsewhere by any.
     own = [f"[{host}]" if ":" in host else host, *LOOPBACK]
     hosts = [*own, *allowed_hosts] if allowed_hosts or own[0] in LOOPBACK else ["*"]
     config = uvicorn.Config(

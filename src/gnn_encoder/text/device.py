@@ -19,7 +19,6 @@ from gnn_encoder.text.batches import Batch, send
 
 PACKED = "packed"  # what transformers' registry of attentions calls it
 KINDS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # that read the numbers of positions they are given
-AMPERE = (8, 0)  # the first GPUs that the kernel runs on
 HEAD_STEP, WIDEST_HEAD = 8, 256  # columns of an attention head: multiples of the first, up to the second
 
 
@@ -85,7 +84,7 @@ def pack_where_possible(model: nn.Module) -> None:
 
 def _has_kernel(model: PreTrainedModel) -> bool:
     cuda = model.device.type == "cuda" and model.dtype is torch.bfloat16
-    return cuda and torch.cuda.get_device_capability(model.device) >= AMPERE
+    return cuda and torch.cuda.get_device_capability(model.device) >= (8, 0)  # Ampere
 
 
 def token_states(model: Any, batch: Batch) -> tuple[Tensor, Tensor]:
@@ -118,10 +117,7 @@ def _attend(
     longest: int = 0,
     **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """Attention within the texts of a packed row; of a padded batch, which has no `ends`, SDPA's.
-
-    *Shape:* query, key, value (1, heads, tokens, d / heads), ends (texts + 1,) -> (1, tokens, heads, d / heads).
-    """
+    """Attention within the texts of a packed row, from one of `ends` to the next; without them SDPA's, whose shapes."""
     if ends is None:
         return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
     from torch.nn.attention.varlen import varlen_attn  # only here: it needs CUDA

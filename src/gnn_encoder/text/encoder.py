@@ -193,10 +193,7 @@ class DualEncoder(TextModel):
 
 @torch.no_grad()
 def check_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Make sure that a model has an embedding for every token, and reads no padding.
-
-    A convolution over tokens reads padding, say, and then what is measured depends on how texts meet in batches.
-    """
+    """Make sure that a model has an embedding for every token, and reads no padding, as a convolution does."""
     table: Any = model.get_input_embeddings()
     largest, rows = max(tokenizer.get_vocab().values()), len(table.weight)
     if largest >= rows:

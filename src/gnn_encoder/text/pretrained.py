@@ -122,7 +122,12 @@ def load_model(
         for name, value in (dropouts | options).items():
             setattr(config, name, value)
         kind = kind or _encoding(source.model, config)
-        _check_safe(folder, kind)
+        if any(Path(folder).glob("pytorch_model*.bin")) and not any(Path(folder).glob("*.safetensors")):
+            convert = f"M.from_pretrained({folder!r}, weights_only=True).save_pretrained({folder!r})"
+            raise UserError(  # a pickle can hold code; this converts it without running any
+                f"model {folder!r}: its weights are a pickle (pytorch_model.bin), not safetensors; convert them once: "
+                f'python -c "from transformers import {kind.__name__} as M; {convert}"'
+            )
         how = {"attn_implementation": attention_implementation(), "use_safetensors": True, "output_loading_info": True}
         with torch.random.fork_rng():
             torch.manual_seed(seed)
@@ -143,16 +148,6 @@ def _encoding(name: str, config: PretrainedConfig) -> Any:
             "take an encoder, or T5's"
         )
     return AutoModel
-
-
-def _check_safe(folder: str, kind: Any) -> None:
-    """Refuse weights in a pickle, which can hold code, and say how to convert them without running any."""
-    if any(Path(folder).glob("pytorch_model*.bin")) and not any(Path(folder).glob("*.safetensors")):
-        convert = f"M.from_pretrained({folder!r}, weights_only=True).save_pretrained({folder!r})"
-        raise UserError(
-            f"model {folder!r}: its weights are a pickle (pytorch_model.bin), not safetensors; convert them once: "
-            f'python -c "from transformers import {kind.__name__} as M; {convert}"'
-        )
 
 
 def _check_complete(name: str, model: PreTrainedModel, missing: set[str], *, new_head: bool) -> None:
