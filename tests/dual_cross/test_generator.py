@@ -123,4 +123,3 @@ def test_every_weight_that_learns_is_in_one_group(fresh: QueryGenerator) -> None
     assert fast == {name for name in names.values() if "crossattention" in name or ".cls." in name}
     frozen = {name for name in names.values() if name.startswith("model.encoder.encoder.layer.0.")}
     assert frozen and slow == set(names.values()) - fast - frozen
-    assert "model.encoder.embeddings.word_embeddings.weight" in slow

@@ -142,10 +142,8 @@ def test_what_gains_stands_first_and_what_loses_last(one_branch: Path, monkeypat
 def test_csv() -> None:
     lines = measures_of({"dev": MEANS}).write_csv().splitlines()
     assert lines[:2] == ["system,split,measure,value", "dual_encoder,dev,RR@10,0.4512"] and len(lines) == 7
-    assert recall_of(
-        {"test": MEANS | {"bm25": {"R@100": 0.9, "RR@10": 0.1, "R(rel=2)@5": 0.2, "R@20": 0.7}}}
-    ).rows() == [
-        *(("dual_encoder", "test", "R", 5, 0.6), ("dual_encoder", "test", "R", 100, 0.9)),
+    odd = {"gnn_encoder": MEANS["gnn_encoder"], "bm25": {"R@100": 0.9, "RR@10": 0.1, "R(rel=2)@5": 0.2, "R@20": 0.7}}
+    assert recall_of({"test": odd}).rows() == [
         *(("gnn_encoder", "test", "R", 5, 0.625), ("gnn_encoder", "test", "R", 100, 1.0)),
         *(("bm25", "test", "R", 20, 0.7), ("bm25", "test", "R", 100, 0.9)),
     ]

@@ -57,13 +57,12 @@ def test_keys_do_not_overflow() -> None:
 
 
 def test_relevant_pairs(tmp_path: Path) -> None:
-    pl.DataFrame({"qid": ["a", "b", "c"]}).write_parquet(tmp_path / "queries")
-    pl.DataFrame({"pid": ["x", "y", "z"]}).write_parquet(tmp_path / "passages")
     judged = {"qid": ["c", "a", "a", "b", "c"], "pid": ["x", "z", "y", "y", "x"], "grade": [1, 2, 1, 0, 1]}
-    pl.DataFrame(judged).write_parquet(tmp_path / "qrels")
-    found = relevant_pairs(tmp_path / "queries", tmp_path / "qrels", tmp_path / "passages")
-    assert found.rows() == [(0, 1), (0, 2), (2, 0)]
-    assert dict(found.schema) == PAIR
+    tables = {"queries": {"qid": ["a", "b", "c"]}, "qrels": judged, "passages": {"pid": ["x", "y", "z"]}}
+    for name, columns in tables.items():
+        pl.DataFrame(columns).write_parquet(tmp_path / name)
+    found = relevant_pairs(*(tmp_path / name for name in tables))
+    assert found.rows() == [(0, 1), (0, 2), (2, 0)] and dict(found.schema) == PAIR
 
 
 def test_candidates_that_are_not_judged_relevant_are_negatives() -> None:
