@@ -33,7 +33,7 @@ from gnn_encoder.text.pretrained import resolve
 from gnn_encoder.text.tokens import open_tokens
 from gnn_encoder.train.dev import DevSample
 from gnn_encoder.train.dual_encoder import ContrastiveTask, Texts
-from gnn_encoder.train.examples import to_examples
+from gnn_encoder.train.examples import BatchSampler, to_examples
 from gnn_encoder.train.loop import WARMUP, fit, parameter_group
 
 FACTOR = 1.5
@@ -62,7 +62,9 @@ def ours(triples: Triples, params: Params, batch: int, steps: int, part: int) ->
             listed = {"query": rows, "positives": rows[:, None].tolist(), "negatives": (n + rows)[:, None].tolist()}
             examples = to_examples(pl.DataFrame(listed), 2 * n)
             texts = Texts(encoder, queries, passages, batch_tokens=params.encoder.batch_tokens, chunk_size=part)
-            task = ContrastiveTask(encoder, texts, examples, settings, seed=SEED, dev=(UNSCORED, queries))
+            batches = BatchSampler(n, settings.epochs, settings.batch_size, SEED)
+            draw = partial(batches.draw, examples, negatives=settings.negatives)
+            task = ContrastiveTask(encoder, texts, examples, draw, len(batches), dev=(UNSCORED, queries))
             history = fit(task, [parameter_group(encoder, RATE)], Path(), name=OURS, title=OURS, seed=SEED)
             return float(np.mean([row["loss"] for row in history]))
 

@@ -26,7 +26,6 @@ from gnn_encoder.gnn.tasks import (
     CorpusTask,
     GNNTask,
     LearntEmbeddings,
-    NoGNNTask,
     corpus_loss,
     subgraph_of,
 )
@@ -34,7 +33,7 @@ from gnn_encoder.gnn.train import graphs_of
 from gnn_encoder.pipeline.params import MGT
 from gnn_encoder.text.tokens import open_tokens
 from gnn_encoder.train.dev import DevSample, reciprocal_ranks
-from gnn_encoder.train.dual_encoder import Texts
+from gnn_encoder.train.dual_encoder import ContrastiveTask, Texts
 from gnn_encoder.train.examples import Examples, TrainingBatch, to_examples
 from gnn_encoder.train.loop import Task
 
@@ -290,7 +289,9 @@ def test_dev_scores(world: World, name: str, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("world", ["training"], indirect=True)
 def test_the_control(world: World) -> None:
-    task = NoGNNTask(world.encoder, world.texts, world.texts.query_tokens, world.supervision)
+    drawn, dev = world.supervision, (world.supervision.dev, world.texts.query_tokens)
+    steps = (lambda number: drawn.batch(number)[0]), len(drawn)
+    task = ContrastiveTask(world.encoder, world.texts, drawn.examples, *steps, dev=dev)
     check_steps(
         task, [world.encoder], lambda number: world.loss(world.supervision.batch(number)[0], *world.embeddings())
     )

@@ -1,8 +1,7 @@
-"""What is trained: the GNN on cached embeddings, the GNN with the encoder, and the control, the encoder alone."""
+"""What is trained: the GNN on cached embeddings, or together with the encoder."""
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,16 +14,15 @@ from gnn_encoder.gnn.masking import CorpusSample, Supervision, check_no_leak, po
 from gnn_encoder.gnn.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.gnn.network import QueryPassageGNN
 from gnn_encoder.text.batches import WINDOW
-from gnn_encoder.text.corpus import embed_passages, embed_queries, passage_inputs
+from gnn_encoder.text.corpus import embed_passages, embed_queries
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
-from gnn_encoder.train.dev import DevSample, Views, no_grad_eval, reciprocal_ranks, retrieval_score, shared_rows
+from gnn_encoder.train.dev import DevSample, no_grad_eval, reciprocal_ranks, shared_rows
 from gnn_encoder.train.dual_encoder import (
     Representations,
     Texts,
     batch_loss,
-    contrastive_step,
     represent_passages,
     represent_queries,
 )
@@ -249,23 +247,3 @@ class CorpusTask(GNNTask):
         near, sample = self._neighbourhood, self._supervision.scored(number, self._neighbourhood.graph)
         subgraph, _ = subgraph_of(near, sample.passages, masked)
         return self._informed(near, subgraph)[0], sample, items, self._supervision.examples
-
-
-class NoGNNTask:
-    """The control: the dual-encoder alone learns by Eq. 1 and 2, on the same queries and dev sample."""
-
-    def __init__(self, encoder: DualEncoder, texts: Texts, dev_texts: TextTokens, supervision: Supervision) -> None:
-        self.modules: dict[str, nn.Module] = {"encoder": encoder}
-        self._encoder, self._texts, self._supervision = encoder, texts, supervision
-        read = Views(inputs=passage_inputs(encoder, texts.passage_tokens))
-        # Dev RR@10 of the dual-encoder's own embeddings.
-        self.evaluate = partial(retrieval_score, encoder, supervision.dev, dev_texts, read, texts.batch_tokens)
-        encoder.train()
-
-    def __len__(self) -> int:
-        return len(self._supervision)
-
-    def step(self, number: int) -> float:
-        """Forward and backward of one batch, through GradCache."""
-        batch, _ = self._supervision.batch(number)
-        return contrastive_step(self._encoder, self._texts, batch, self._supervision.examples)

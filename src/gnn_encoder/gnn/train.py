@@ -19,7 +19,7 @@ from gnn_encoder.gnn.masking import Supervision, supervise
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.gnn.start import choose_start, closed_form
-from gnn_encoder.gnn.tasks import CachedEmbeddings, CorpusTask, GNNTask, LearntEmbeddings, NoGNNTask
+from gnn_encoder.gnn.tasks import CachedEmbeddings, CorpusTask, GNNTask, LearntEmbeddings
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, Passes, PhaseOne
 from gnn_encoder.search.exact import array_top_k
@@ -28,7 +28,7 @@ from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import POOL_DEPTH, WHOLE, DevSample, dev_sample, ranked, retrieved_pairs, sample_queries
-from gnn_encoder.train.dual_encoder import Texts
+from gnn_encoder.train.dual_encoder import ContrastiveTask, Texts
 from gnn_encoder.train.examples import Examples, open_examples
 from gnn_encoder.train.loop import History, Task, fit, parameter_group
 
@@ -195,7 +195,8 @@ def train_control(setup: Setup, queries: TextTokens, folder: Path) -> History:
     dev = setup.sample(whole=WHOLE, queries=params.dev.queries)
     supervision = supervise(setup.examples, dev, params.mgt, section, params.seed, masked=False)
     encoder.freeze_lower(params.encoder.frozen_layers)
-    task = NoGNNTask(encoder, setup.texts(queries), setup.dev_queries, supervision)
+    steps = (lambda number: supervision.batch(number)[0]), len(supervision)
+    task = ContrastiveTask(encoder, setup.texts(queries), setup.examples, *steps, dev=(dev, setup.dev_queries))
     groups = [parameter_group(encoder, section.learning_rate)]
     return _fit(task, groups, supervision, section, folder / "no_gnn", project.title_of("no_gnn"))
 

@@ -228,8 +228,8 @@ def contrastive_step(
 class ContrastiveTask:
     """Training of a dual-encoder by `batch_loss`, in which `alpha` is the weight of PAIR's passage-centric loss.
 
-    `dev` is the sample that its dev score is of, and tokens of the dev queries. In search E_P reads `views`, or else
-    passages alone.
+    `draw` makes the batch of each of so many steps. `dev` is the sample that its dev score is of, and tokens of the dev
+    queries. In search E_P reads `views`, or else passages alone.
     """
 
     def __init__(
@@ -237,9 +237,9 @@ class ContrastiveTask:
         encoder: DualEncoder,
         texts: Texts,
         examples: Examples,
-        settings: Contrastive,
+        draw: Callable[[int], TrainingBatch],
+        steps: int,
         *,
-        seed: int,
         dev: tuple[DevSample, TextTokens],
         views: Views | None = None,
         alpha: float = 0.0,
@@ -247,18 +247,16 @@ class ContrastiveTask:
         self.modules: dict[str, nn.Module] = {"encoder": encoder}
         read = views or Views(inputs=passage_inputs(encoder, texts.passage_tokens))
         self.evaluate = partial(retrieval_score, encoder, *dev, read, texts.batch_tokens)
-        self._encoder, self._texts, self._examples, self._settings = encoder, texts, examples, settings
-        self._batches = BatchSampler(len(examples), settings.epochs, settings.batch_size, seed)
-        self._alpha = alpha
+        self._encoder, self._texts, self._examples, self._alpha = encoder, texts, examples, alpha
+        self._draw, self._steps = draw, steps
         encoder.train()
 
     def __len__(self) -> int:
-        return len(self._batches)
+        return self._steps
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch, through GradCache."""
-        batch = self._batches.draw(self._examples, number, self._settings.negatives)
-        return contrastive_step(self._encoder, self._texts, batch, self._examples, alpha=self._alpha)
+        return contrastive_step(self._encoder, self._texts, self._draw(number), self._examples, alpha=self._alpha)
 
 
 def train_dual_encoder(
@@ -281,6 +279,7 @@ def train_dual_encoder(
     encoder.freeze_lower(params.encoder.frozen_layers)
     found, own = read_table(project.DEV_CANDIDATES, DEV_CANDIDATES), Identical.read(project.IDENTICAL, "dev").own
     dev = pooled_sample(found, count_rows(project.PASSAGES), own), open_queries(project.queries("dev"), encoder)
-    seed = stream(params.seed, section)
-    task = ContrastiveTask(encoder, texts, examples, settings, seed=seed, dev=dev, views=views, alpha=alpha)
+    batches = BatchSampler(len(examples), settings.epochs, settings.batch_size, stream(params.seed, section))
+    draw = partial(batches.draw, examples, negatives=settings.negatives)
+    task = ContrastiveTask(encoder, texts, examples, draw, len(batches), dev=dev, views=views, alpha=alpha)
     fit_evenly(task, encoder, settings.learning_rate, params, folder, name="contrastive", title=title)

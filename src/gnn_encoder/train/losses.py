@@ -10,11 +10,10 @@ def contrastive_loss(scores: Tensor, positive: Tensor, masked: Tensor) -> Tensor
 
     L(q, p+, {p-}, s) = -log( e^{s(q,p+)} / (e^{s(q,p+)} + sum_{p-} e^{s(q,p-)}) )        (Eq. 2)
 
-    Args:
-        scores: s(q, p). *Shape:* (queries, passages).
-        positive: column of each query's positive. *Shape:* (queries,).
-        masked: True where a passage must not count as a negative, because it is known to be relevant for the query or
-            is another copy of its positive. The column `positive` always counts. *Shape:* (queries, passages).
+    What is `masked` is no negative, since it is known to be relevant or is another copy of the positive. The column
+    `positive` always counts.
+
+    *Shape:* scores s(q, p) (queries, passages), positive (queries,), masked (queries, passages).
     """
     own = F.one_hot(positive, scores.shape[1]).bool()
     return F.cross_entropy(scores.masked_fill(masked & ~own, float("-inf")), positive, reduction="sum")
@@ -27,9 +26,7 @@ def distillation_loss(scores: Tensor, targets: Tensor) -> Tensor:
 
     It is the KL divergence of the scores' softmax from t, but for the entropy of t, which no weight changes.
 
-    Args:
-        scores: s(q, p). *Shape:* (queries, c).
-        targets: t(q, p). *Shape:* (queries, c).
+    *Shape:* scores s(q, p) and targets t(q, p) (queries, c).
     """
     return F.cross_entropy(scores, targets, reduction="sum")
 
@@ -39,11 +36,10 @@ def passage_centric_loss(passages: Tensor, queries: Tensor, positive: Tensor, ma
 
     L_P = -log( e^{s(p+,q)} / (e^{s(p+,q)} + sum_{p-} e^{s(p+,p-)}) )        (PAIR Eq. 5)
 
-    Args:
-        passages: s(p+, p) between each query's positive and every passage. *Shape:* (queries, passages).
-        queries: s(p+, q) between each positive and its query. *Shape:* (queries,).
-        positive: column of each positive itself. *Shape:* (queries,).
-        masked: as in `contrastive_loss`. *Shape:* (queries, passages).
+    `positive` is the column of each positive itself; `masked` is as in `contrastive_loss`.
+
+    *Shape:* passages s(p+, p) (queries, passages), queries s(p+, q) (queries,), positive (queries,), masked (queries,
+    passages).
     """
     own = F.one_hot(positive, passages.shape[1]).bool()
     return contrastive_loss(torch.where(own, queries.unsqueeze(1), passages), positive, masked)
