@@ -98,11 +98,8 @@ def test_keys_sort_as_scores_and_rows() -> None:
     assert pack(torch.from_numpy(ROWS), bits).tolist() == keys.tolist()
     for k in (1, 3, 8, 20):
         assert np.sort(least(keys, k)).tolist() == np.sort(keys)[:, :k].tolist()
-
-
-def test_a_row_stays_once_with_its_best_score() -> None:
     keys = of_scores(np.array([[7, -1, 7, 2, 7, -1]]), np.array([[1, MISSING, 3, 2, -5, MISSING]], dtype=np.float32))
-    found = np.sort(once(keys, np.sort))
+    found = np.sort(once(keys, np.sort))  # a row stays once, with its best score
     rows, scores = unpack(found)
     assert rows.tolist() == [[7, 2, -1, -1, -1, -1]] and scores[0, :2].tolist() == [3, 2]
     assert found[0, 2:].tolist() == [NOTHING] * 4

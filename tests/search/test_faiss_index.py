@@ -123,9 +123,6 @@ def test_table_rows_across_row_groups(tmp_path: Path) -> None:
     assert [row["pid"] for row in table.take(np.array([9, 0, 3, 2, 0]))] == ["p9", "p0", "p3", "p2", "p0"]
 
 
-# --- views ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("k", [1, 7, 149, 150])
 @pytest.mark.parametrize("views", [1, VIEWS])
 def test_index_against_brute_force_with_ties(folder: Path, views: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,9 +47,6 @@ def test_rows_come_back_in_order() -> None:
     vectors = encode_rows(Inputs.singles(tokens, bare, 10), rows, encode, 32, 2)
     assert vectors.tolist() == [[10.0 * row, -LENGTHS[row]] for row in rows]
     assert vectors.dtype == np.float32 and seen == [2, 4]
-
-
-def test_prefetch_keeps_the_order_and_passes_errors_on() -> None:
     assert list(prefetch(lambda item: -item, range(4))) == [(item, -item) for item in range(4)]
     results = prefetch(lambda item: 1 / (item - 1), range(3))
     assert next(results) == (0, -1)

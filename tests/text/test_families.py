@@ -19,7 +19,7 @@ from gnn_encoder.text.corpus import embed_passages, embed_queries, open_passages
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source
-from gnn_encoder.text.tokens import TextTokens
+from gnn_encoder.text.tokens import TextTokens, open_tokens
 
 from ..encoders import settings
 from ..texts import write_passages, write_queries
@@ -85,6 +85,9 @@ def test_alone_and_in_a_batch(
     for found in (read, *tables):
         np.testing.assert_allclose(found, expected, atol=1e-5)
     assert is_cut.tolist() == [len(text) > 100 for text in TEXTS]
+    titled = write_passages(tmp_path / "titled" / "passages.parquet", ["life"], ["cover"])
+    whole = TextTokens.of([f"aids? life {encoder.tokenizer.sep_token or ''} cover"], encoder.tokenizer)
+    assert open_tokens(titled, encoder.tokenizer, tmp_path / "t", prefix="aids? ").ids.tolist() == whole.ids.tolist()
     model = CrossEncoder.from_pretrained(Source(str(base)), settings(base, query_prefix="life "), pooling="mean")
     plain = TextTokens.of(TEXTS, model.tokenizer)
     for tokens in (open_queries(queries, model), open_passages(model)):
