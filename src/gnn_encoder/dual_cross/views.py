@@ -64,10 +64,8 @@ def open_views(encoder: DualEncoder, queries: TextTokens, passages: TextTokens, 
 def check_queries(queries: TextTokens, n_passages: int, views: int) -> None:
     """Make sure that there are exactly `views` generated queries for each passage."""
     if len(queries) != n_passages * views:
-        raise UserError(
-            f"there are {len(queries)} generated queries, expected {n_passages * views}: dual_cross.views = {views} "
-            f"for each of {n_passages} passages; generate them again (`dvc repro`)"
-        )
+        told = f"expected {n_passages * views}: dual_cross.views = {views} for each of {n_passages} passages"
+        raise UserError(f"there are {len(queries)} generated queries, {told}; generate them again (`dvc repro`)")
 
 
 def write_means(source: Path, folder: Path, pool: Pool, *, dtype: str, origin: Origin) -> None:

@@ -49,10 +49,8 @@ class MaskedSchedule:
     ) -> None:
         self.rounds_per_epoch = fold_count(beta)
         if n_items < self.rounds_per_epoch:
-            raise UserError(
-                f"mgt.beta is {beta}: {self.rounds_per_epoch} folds need at least {self.rounds_per_epoch} training "
-                f"queries, there are {n_items}; raise mgt.beta or add queries"
-            )
+            need = f"{self.rounds_per_epoch} folds need at least {self.rounds_per_epoch} training queries"
+            raise UserError(f"mgt.beta is {beta}: {need}, there are {n_items}; raise mgt.beta or add queries")
         self._items, self._batch_size, self._seed, self._masked = np.arange(n_items), batch_size, seed, masked
         self._epochs, self._after = epochs, ceil(after)
         self._at: tuple[int, list[Step]] = (self._after, self._pass(self._after))

@@ -30,32 +30,20 @@ RATES = {"b_l": 50.0, "w_l": 50.0, "W_p": 0.3, "W_l": 1.0, "exponent": 10.0}
 
 
 class GNNConfig(Section):
-    """The architecture of a GNN. An ablation of the paper's architecture changes one field.
+    """The architecture of a GNN. An ablation of the paper's architecture changes one field."""
 
-    Args:
-        dimension: d, columns of the embeddings.
-        edge_dimension: d_e, columns of the cross-encoder's features; only read with `edge_features: cross_encoder`.
-        layers: 2, or 1 to leave out Eq. 6 and 7.
-        heads: a divisor of d.
-        gate: "learned" (Eq. 9), or a constant that takes the place of f_p.
-        edge_features: "cross_encoder" (the paper's), "product" (h_q * h_p, elementwise) or "none".
-        labelled: whether the second layer tells labelled edges from others (not in the paper): Eq. 3 adds b_l to their
-            logits, Eq. 9 adds w_l to the gate of passages that have one.
-        sums: whether a passage's labelled queries are also summed up (not in the paper): see `QueryPassageGNN`.
-        similarity: that of the encoder; with "cosine", h'_p has length 1 like the encoder's embeddings,
-        unit_length: unless this is False. A sum of any length says how often a passage was asked for.
-    """
-
-    dimension: Count
-    edge_dimension: Count | None
-    layers: Literal[1, 2]
-    heads: Count
-    gate: Gate
-    edge_features: Literal["cross_encoder", "product", "none"]
+    dimension: Count  # d, columns of the embeddings
+    edge_dimension: Count | None  # d_e, columns of the cross-encoder's features; only read with "cross_encoder"
+    layers: Literal[1, 2]  # 1 leaves out Eq. 6 and 7
+    heads: Count  # a divisor of d
+    gate: Gate  # "learned" (Eq. 9), or a constant that takes the place of f_p
+    edge_features: Literal["cross_encoder", "product", "none"]  # the paper's, h_q * h_p elementwise, or none
+    # The second layer tells labelled edges from others (not in the paper): Eq. 3 adds b_l to their logits, Eq. 9 adds
+    # w_l to the gate of passages that have one.
     labelled: bool
-    sums: bool = False
-    similarity: Literal["dot", "cosine"]
-    unit_length: bool = True
+    sums: bool = False  # a passage's labelled queries are also summed up (not in the paper): see `QueryPassageGNN`
+    similarity: Literal["dot", "cosine"]  # the encoder's; with "cosine", h'_p has length 1 like its embeddings,
+    unit_length: bool = True  # unless this is False: a sum of any length says how often a passage was asked for
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -66,8 +54,8 @@ class GNNConfig(Section):
     @model_validator(mode="after")
     def _dimensions_fit(self) -> Self:
         if self.dimension % self.heads != 0:
-            columns = f"the embeddings' {self.dimension} columns"
-            raise ValueError(f"heads is {self.heads}: must be a divisor of {columns}; correct it")
+            told = f"must be a divisor of the embeddings' {self.dimension} columns; correct it"
+            raise ValueError(f"heads is {self.heads}: {told}")
         if self.edge_features == "cross_encoder" and self.edge_dimension is None:
             raise ValueError("edge_dimension is None: must be a whole number above 0; correct it")
         return self
