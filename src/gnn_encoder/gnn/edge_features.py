@@ -85,11 +85,8 @@ def open_features(system: str, graph: Graph) -> EdgeFeatures:
     unpacked = cached(SCRATCH / "unpacked_features", folder.name, fingerprint(folder), partial(_unpack, folder), keep=1)
     edges, queries, passages = (np.load(unpacked / f"{name}.npy", mmap_mode="r") for name in KINDS)
     if len(edges) != graph.n * graph.k or len(queries) != graph.n:
-        held, wanted = (
-            f"{len(edges)} edges and {len(queries)} queries",
-            f"{graph.n * graph.k} edges and {graph.n} queries",
-        )
-        raise UserError(f"{folder}: holds features of {held}, but the graph has {wanted}; run embed_edges again")
+        held, has = f"{len(edges)} edges and {len(queries)} queries", f"{graph.n * graph.k} edges and {graph.n} queries"
+        raise UserError(f"{folder}: holds features of {held}, but the graph has {has}; run embed_edges again")
     loop_row = np.full(graph.m, -1, dtype=np.int32)
     nodes = np.load(unpacked / "nodes.npy")
     loop_row[nodes] = np.arange(len(nodes), dtype=np.int32)
