@@ -164,7 +164,6 @@ def page_parts(params: Params, statistics: dict[str, Any]) -> list[Part]:
     told = tables.read_record(project.evaluation(MAIN) / "informed.json", dict[str, Any])
     labels = tables.read_record(project.PAIR_LABELS / "statistics.json", dict[str, Any])
     generated = tables.read_record(project.GENERATED / "quality.json", dict[str, Any])
-    compared = [won_and_lost_table(branch, tested) for branch in branches]
     results = [table for branch in branches for table in tables.branch_tables(branch, tested)]
     return [
         Part(
@@ -188,6 +187,6 @@ def page_parts(params: Params, statistics: dict[str, Any]) -> list[Part]:
             command="dvc repro pipelines/dual_cross/dvc.yaml",
             tables=[tables.table_of(generated, "Generated queries compared with the dev queries")] if generated else [],
         ),
-        Part(title="Won and lost", tables=[one for one in compared if one]),
+        Part(title="Won and lost", tables=[one for name in branches if (one := won_and_lost_table(name, tested))]),
         Part(title="Data", tables=[tables.table_of(statistics, "The prepared tables")] if statistics else []),
     ]

@@ -109,9 +109,8 @@ def query_properties(params: Params) -> dict[str, Properties]:
 def properties_of(split: str, similarities: NDArray[np.float64], labelled: Rows, read: Inputs) -> Properties:
     """The properties of a split's judged queries. A query without a relevant passage has null.
 
-    Where answers judge, the relevant passages are those of `untrained`, which knows the dev queries alone. The
-    similarities, one a query of the split, are to the nearest training query; `labelled` are rows of the passages that
-    M_de has `read`.
+    Where answers judge, the relevant passages are those of `untrained`, which knows the dev queries alone. Each query
+    of the split has a similarity to the nearest training query; `labelled` are rows of what M_de has `read`.
     """
     queries, qrels, passages = project.tables(split)
     by_answers, relevant = judged_by_answers(queries), project.POSITIVES if split == "dev" else qrels

@@ -138,10 +138,7 @@ def read_record(path: Path, form: type[Form]) -> Form | None:
 
 
 def are_ours(systems: Iterable[str]) -> bool:
-    """Whether the figures of these systems are of the data that is prepared now.
-
-    Where nothing was measured in this clone, those that came with it count. Else they may be of other data.
-    """
+    """Whether the figures of these systems are of the data that is prepared now, or came with a clone without any."""
     known = registry().systems
     if not any((project.measured(name) / project.VALUES).is_file() for name in known):
         return True

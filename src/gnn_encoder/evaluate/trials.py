@@ -60,10 +60,9 @@ def read_experiments(names: Iterable[str], seeds: Iterable[int]) -> tuple[pl.Dat
 
 
 def ablation_tables(values: pl.DataFrame, measure: str) -> list[Table]:
-    """A table a split: each ablation's mean over queries and seeds, and its difference from `full`.
+    """A table a split: each ablation's mean, and its difference from `full` with a bootstrap's interval over queries.
 
-    A query's value is its mean over the seeds. The interval is a bootstrap's over queries, and p that of the paired
-    t-test after Holm's correction for all differences of the table.
+    A query's value is its mean over the seeds; p is the paired t-test's after Holm's correction for the whole table.
     """
     (measure,) = parse([measure])
     return [_table(rows, split, measure) for split, rows in by_split(values.filter(measure=measure)).items()]

@@ -129,10 +129,8 @@ class BM25Index:
     def _best(self, ids: list[int], depth: int, room: Scores) -> tuple[Rows, Scores]:
         """Rows and scores of the best passages of those in the lists of a query's words.
 
-        A list's own passages bound the last place from below, and so few of the next list are kept; the shortest, whose
-        word is the rarest and scores highest, comes first.
-
-        `room` holds zeros, before and afterwards. *Shape:* (passages,) -> (<= depth,) both, best first.
+        A list's passages bound the last place from below, so that few of the next are kept; the rarest word comes
+        first. `room` holds zeros, before and afterwards. *Shape:* (passages,) -> (<= depth,) both, best first.
         """
         data, indices, ends = (np.asarray(self.index.scores[name]) for name in ("data", "indices", "indptr"))
         lists = [indices[ends[word] : ends[word + 1]].astype(np.intp) for word in ids]

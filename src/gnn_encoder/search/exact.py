@@ -64,10 +64,7 @@ BEST = Pool()
 
 
 def exact_top_k(embeddings_folder: Path, queries: Matrix, k: int, *, name: str = "k") -> tuple[Rows, Scores]:
-    """Passage rows and scores of the k largest inner products, best first; of equal ones the lower row comes first.
-
-    `name`: the parameter that says k. *Shape:* a matrix of (passages * views, d), queries (n, d) -> (n, k) each.
-    """
+    """Rows and scores of the k best; `name`: k's parameter. *Shape:* (passages * views, d), (n, d) -> (n, k) each."""
     manifest = read_manifest(embeddings_folder)
     n_passages = manifest.shape[0] // manifest.views
     return _search(iterate_views(embeddings_folder), n_passages, manifest.shape[1], queries, k, name)

@@ -53,10 +53,7 @@ def build(embeddings_folder: Path, folder: Path, *, factory: str, pids: Path, sy
 
 
 def fill(embeddings_folder: Path, factory: str, seed: int) -> Any:
-    """A faiss.Index in memory, made by its factory string, trained if it needs training, with every passage.
-
-    An HNSW index depends on the timing of threads: to get the same bytes twice, build it with OMP_NUM_THREADS=1.
-    """
+    """A faiss.Index of every passage in memory; HNSW repeats its bytes only with OMP_NUM_THREADS=1."""
     matrix = read_manifest(embeddings_folder)
     passages, dimension = matrix.shape[0] // matrix.views, matrix.shape[1]
     cure = "take Flat, HNSW32, IVF256,Flat or another string of FAISS's index factory, or fewer lists or centroids"

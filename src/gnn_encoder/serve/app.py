@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import faiss
+import polars as pl
 import torch
 import uvicorn
 from fastapi import FastAPI, HTTPException, Query, Request, Response
@@ -25,7 +26,6 @@ import gnn_encoder
 from gnn_encoder.base.distributed import cores
 from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.files import MANIFEST
-from gnn_encoder.base.tables import QUERIES, open_table
 from gnn_encoder.base.words import is_empty
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry
@@ -149,7 +149,9 @@ def create_app(systems: Sequence[str] = (), *, hybrid: bool = False, hosts: Sequ
     app.router.redirect_slashes = False  # a redirect would name the host by which a reverse proxy calls
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
     _add_guard(app)
-    _add_routes(app, served, _examples(), " and BM25" if hybrid else "")
+    asked = project.queries("dev")
+    examples = pl.scan_parquet(asked).head(EXAMPLES).collect()["text"].to_list() if asked.is_file() else []
+    _add_routes(app, served, examples, " and BM25" if hybrid else "")
     app.mount("/", StaticFiles(packages=[("gnn_encoder.serve", "page")], html=True))
     return app
 
@@ -222,14 +224,6 @@ def _add_routes(app: FastAPI, served: dict[str, Served], examples: list[str], be
     async def health() -> dict[str, str]:
         """200 as soon as every system is open."""
         return {"status": "ok"}
-
-
-def _examples() -> list[str]:
-    path = project.queries("dev")
-    if not path.is_file():
-        return []
-    first = next(open_table(path, QUERIES).iter_batches(batch_size=EXAMPLES, columns=["text"]), None)
-    return first.column("text").to_pylist() if first is not None else []
 
 
 def _chosen(wanted: Sequence[str]) -> list[str]:

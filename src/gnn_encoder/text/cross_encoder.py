@@ -132,5 +132,4 @@ def embed_pairs(
     folder.mkdir(parents=True, exist_ok=True)
     check_room(folder, 2 * len(pairs) * model.dimension, "lower build_graph.k")
     work = partial(encode_windows, pairs, model.embed, batch_tokens, WINDOW)
-    how = {"label": f"embed {folder.name}", "unit": "pairs"}
-    resume_windows(folder, PART, len(pairs), WINDOW, work, write, **how)
+    resume_windows(folder, PART, len(pairs), WINDOW, work, write, label=f"embed {folder.name}", unit="pairs")

@@ -19,7 +19,6 @@ from gnn_encoder.text.batches import Batch, send
 
 PACKED = "packed"  # what transformers' registry of attentions calls it
 KINDS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # that read the numbers of positions they are given
-HEAD_STEP, WIDEST_HEAD = 8, 256  # columns of an attention head: multiples of the first, up to the second
 
 
 def device() -> torch.device:
@@ -75,7 +74,7 @@ def pack_where_possible(model: nn.Module) -> None:
     if not isinstance(model, PreTrainedModel) or model.config.model_type not in KINDS:
         return
     head = model.config.hidden_size // model.config.num_attention_heads
-    if head % HEAD_STEP or head > WIDEST_HEAD or not _has_kernel(model):
+    if head % 8 or head > 256 or not _has_kernel(model):  # what the kernel takes
         return
     AttentionInterface.register(PACKED, _attend)
     AttentionMaskInterface.register(PACKED, _mask)
