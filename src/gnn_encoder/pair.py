@@ -49,11 +49,10 @@ def label_unlabelled(
     ordered = scored.sort("query", "passage")
     examples = examples_table(ordered.filter(positive), ordered.filter(negative))
     if examples.is_empty():
-        raise UserError(
-            f"pair.s_pos is {section.s_pos}: no candidate of {scored['query'].n_unique()} unlabelled queries scores "
-            f"above it; the highest score is {scored['score'].to_numpy().max():.2f}; lower pair.s_pos, or train the "
-            "teacher longer (pair.teacher)"
-        )
+        count, highest = scored["query"].n_unique(), scored["score"].to_numpy().max()
+        told = f"no candidate of {count} unlabelled queries scores above it; the highest score is {highest:.2f}"
+        cure = "lower pair.s_pos, or train the teacher longer (pair.teacher)"
+        raise UserError(f"pair.s_pos is {section.s_pos}: {told}; {cure}")
     counts = {
         "queries": scored["query"].n_unique(),
         "queries_with_a_pseudo_positive": len(examples),

@@ -65,16 +65,13 @@ def embed_graph(
     to itself alone, with weight 1 whatever the feature. Parts that an interrupted run left in `folder` are kept.
     """
     query, passage = np.repeat(np.arange(graph.n), graph.k), graph.passages.reshape(-1)
-    retrieved = np.unique(passage)
     pairs = Inputs.pairs(queries, query, passages, passage, model.template, max_length)
     columns: dict[str, Rows] = {"query": query, "passage": passage}
     schema = edge_schema(model.dimension)
     embed_pairs(model, pairs, folder / "edges", columns, schema, batch_tokens=batch_tokens)
     schema = loop_schema(model.dimension)
-    for name, tokens, ends in (
-        ("query_loops", queries, np.arange(len(queries))),
-        ("passage_loops", passages, retrieved),
-    ):
+    nodes = ("query_loops", queries, np.arange(len(queries))), ("passage_loops", passages, np.unique(passage))
+    for name, tokens, ends in nodes:
         loops = Inputs.pairs(tokens, ends, tokens, ends, model.template, max_length)
         embed_pairs(model, loops, folder / name, {"node": ends}, schema, batch_tokens=batch_tokens)
 

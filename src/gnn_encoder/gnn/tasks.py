@@ -19,13 +19,7 @@ from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import DevSample, no_grad_eval, reciprocal_ranks, shared_rows
-from gnn_encoder.train.dual_encoder import (
-    Representations,
-    Texts,
-    batch_loss,
-    represent_passages,
-    represent_queries,
-)
+from gnn_encoder.train.dual_encoder import Representations, Texts, batch_loss, represent_passages, represent_queries
 from gnn_encoder.train.examples import Examples, local_part, local_share
 
 FACTORS = tuple(2.0**step for step in range(-5, 6))  # of the encoder's 1 / temperature
