@@ -27,7 +27,7 @@ from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.data.queries import read_generated, read_texts
 from gnn_encoder.data.reading import QRELS_HEADER, DataSource, read_judged
 from gnn_encoder.evaluate.judge import judge_runs
-from gnn_encoder.inform import read_files
+from gnn_encoder.inform import inform
 from gnn_encoder.pipeline import experiment
 from gnn_encoder.pipeline.params import Data, load_params
 
@@ -174,5 +174,5 @@ def test_vectors(array: bytes, table: bytes, qrels: bytes) -> None:
         write(Path(), {"a.npy": array, "t.parquet": table, "right.npy": npy(VECTORS), "qrels": qrels})
         right, judged = Path("right.npy"), Path("qrels")
         for one in (Path("a.npy"), Path("t.parquet")):
-            told(partial(read_files, one, right, judged, right, judged, None))
-            told(partial(read_files, right, one, judged, one, judged, one))
+            told(lambda one=one: next(inform(one, right, judged, right, judged, Path("out.npy"))))
+            told(lambda one=one: next(inform(right, one, judged, one, judged, Path("out.npy"), one)))
