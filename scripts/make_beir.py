@@ -29,7 +29,7 @@ from gnn_encoder.base.files import replacing
 from gnn_encoder.base.tables import SPLITS
 from gnn_encoder.base.words import UNSPACED, words
 from gnn_encoder.data.formats import open_beir
-from gnn_encoder.data.query_log import split_of, stable_hash
+from gnn_encoder.data.queries import split_of, stable_hash
 
 OUR_SPLIT = Path(__file__).with_name("commands_split.parquet")  # of tldr
 # What stands between white space; in scripts without spaces, each character with its marks.

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from gnn_encoder.data.prepare import open_source
-from gnn_encoder.data.query_log import normal_form, split_of, stable_hash
+from gnn_encoder.data.queries import normal_form, split_of, stable_hash
 
 from .conftest import Refused, Write, data_of
 from .sources import LOG, LOGGED, SOURCES, YEW, lines

@@ -27,8 +27,7 @@ from gnn_encoder.base.tables import (
 from gnn_encoder.data.duplicates import write_identical
 from gnn_encoder.data.formats import open_beir, open_dpr, open_msmarco
 from gnn_encoder.data.packages import open_insuranceqa, open_ir_datasets, split_names
-from gnn_encoder.data.queries import own_file, own_queries, query_keys
-from gnn_encoder.data.query_log import open_log
+from gnn_encoder.data.queries import open_log, own_file, own_queries, query_keys
 from gnn_encoder.data.reading import DataSource, Passage, Place, refuse, unique
 from gnn_encoder.pipeline.params import Data
 

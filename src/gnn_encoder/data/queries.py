@@ -1,4 +1,13 @@
-"""Queries that a user brings beside the data's own: some without labels, and some generated for the passages.
+"""Queries from elsewhere: source `log`, and what a user brings beside the data: queries without labels, generated ones.
+
+Source `log` is a corpus and a query log, one line for each time that a passage was chosen for a query:
+
+    corpus.jsonl                           as in BEIR's format
+    log.tsv, log.jsonl or log.parquet      columns query, pid and, if there, count; others are passed over
+
+The text files are plain or .gz. Columns go by the names in the header (JSON: the keys). A line without a count counts
+as 1. Queries that differ only in case, punctuation, white space and invisible characters are one query, written as it
+was most often; its id is a hash of what they have in common. The counts of a query and a passage are added up.
 
 Generated queries come as doc2query and docTTTTTquery publish theirs, in a file that may be gzip:
 
@@ -9,32 +18,161 @@ A passage may have any number of lines, anywhere in the file.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from hashlib import blake2b
 from itertools import cycle, islice
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
 
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError, shorten
-from gnn_encoder.base.tables import QUERIES, batched, write_part, write_table
-from gnn_encoder.data.query_log import normal_form
+from gnn_encoder.base.tables import QUERIES, SPLITS, batched, write_part, write_table
+from gnn_encoder.data.duplicates import one_form, without_case
+from gnn_encoder.data.formats import read_corpus
 from gnn_encoder.data.reading import (
+    DataSource,
+    Judgement,
+    Place,
+    Query,
+    check_columns,
     check_id,
     check_string,
     check_text,
+    find,
     read_columns,
     read_json_lines,
     read_lines,
     read_parquet,
+    require,
+    whole,
 )
+from gnn_encoder.pipeline.params import Data
 
 log = logging.getLogger(__name__)
-
 FILE = "dual_cross.generator.file"
 PREDICTED = pa.schema([("pid", pa.string()), ("text", pa.string())])
 PASSAGES_AT_A_TIME = 2**17  # whose queries are in memory together: some hundred megabytes
+LOGS = ("log.tsv", "log.jsonl", "log.parquet")
+NEEDED, OPTIONAL = ("query", "pid"), ("count",)
+LARGEST = 10**12  # so that millions of counts add up in 64 bits
+DIGITS = 16  # hexadecimal: 64 bits
+PUNCTUATION = r"[\p{P}--[#%&@]]+"  # signs that tell two queries apart stay: c# is not c, and 50% is not 50
+LOGGED = pl.Schema({"text": pl.String(), "pid": pl.String(), "count": pl.Int64(), "rows": pl.Int64()})
+Logged = tuple[pl.DataFrame, dict[str, int]]  # columns qid, text, split, pid, count, sorted by ids; what is left out
+
+
+def open_log(folder: Path, data: Data) -> DataSource:
+    """A folder of a corpus and its query log. Memory: the pairs of a query and a passage."""
+    corpus, path = require(folder, "corpus.jsonl"), require(folder, *LOGS)
+    if others := [other for name in LOGS if (other := find(folder, name)) and other != path]:
+        raise UserError(f"{path}: {others[0].name} is there as well; keep one log")
+    logged = cache(partial(read_log, path, data))
+    return DataSource(
+        files=[corpus, path],
+        passages=partial(read_corpus, corpus),
+        queries={split: partial(_queries, path, logged, split) for split in SPLITS},
+        judgements={split: partial(_judgements, path, logged, split) for split in SPLITS},
+        dropped=lambda: logged()[1],
+        lenient=True,
+    )
+
+
+def _queries(path: Path, logged: Callable[[], Logged], split: str) -> Iterator[tuple[Place, Query]]:
+    """The queries of a split, each once, sorted by id."""
+    chosen = logged()[0].filter(split=split).unique("qid", keep="first", maintain_order=True)
+    for qid, text in chosen.select("qid", "text").iter_rows():
+        yield Place(path, f"query {shorten(text)}"), Query(qid, text)
+
+
+def _judgements(path: Path, logged: Callable[[], Logged], split: str) -> Iterator[tuple[Place, Judgement]]:
+    """The passages that were chosen for the queries of a split, with grade 1 and their counts."""
+    for qid, text, pid, count in logged()[0].filter(split=split).select("qid", "text", "pid", "count").iter_rows():
+        yield Place(path, f"query {shorten(text)}"), Judgement(qid, pid, 1, count)
+
+
+def read_log(path: Path, data: Data) -> Logged:
+    """The pairs of a query and a passage that a log says, and how many rows and pairs are left out, by why."""
+    rows = tqdm(_rows(path), desc="log", unit=" rows")
+    parts = [_added(pl.DataFrame(batch, LOGGED, orient="row"), "text", "pid") for batch in batched(rows)]
+    if not parts:
+        raise UserError(f"{path}: no rows; add some with a query and the id of the passage that was chosen")
+    found = _added(pl.concat(parts), "text", "pid").with_columns(same=normal_form(pl.col("text")))
+    has_word = found["same"].str.contains(r"[\p{L}\p{N}]")
+    wordless, found = found.filter(~has_word)["rows"].sum(), found.filter(has_word)
+    if found.is_empty():
+        raise UserError(f"{path}, query: none has a letter or a digit; write what was asked")
+    # Each query as it was written most often; of several such texts the first in the alphabet.
+    texts = _added(found, "same", "text").sort("same", -pl.col("count"), "text").unique("same", keep="first")
+    every = _added(found, "same", "pid")
+    pairs = every.filter(pl.col("count") >= data.min_count)
+    if pairs.is_empty():
+        if not every["count"].sum():
+            raise UserError(f"{path}, count: none is above 0; correct them, or remove the column")
+        cure = "log more, or lower data.min_count"
+        raise UserError(f"{path}: no query and passage were logged {data.min_count} times or more; {cure}")
+    queries = texts.filter(pl.col("same").is_in(pairs["same"].implode())).select("same", "text")
+    qids = [stable_hash(same) for same in queries["same"]]
+    splits = [split_of(qid, dev=data.dev_fraction, test=data.test_fraction) for qid in qids]
+    if absent := [split for split in SPLITS if split not in splits]:
+        told = f"none of {len(queries)} queries is in split {absent[0]}"
+        raise UserError(f"{path}: {told}; log more, or change data.test_fraction or data.dev_fraction")
+    queries = queries.with_columns(qid=pl.Series(qids), split=pl.Series(splits))
+    left_out = {"rows_without_a_word": int(wordless), "pairs_below_min_count": len(every) - len(pairs)}
+    pairs = pairs.join(queries, on="same").select("qid", "text", "split", "pid", "count").sort("qid", "pid")
+    return pairs, {name: count for name, count in left_out.items() if count}
+
+
+def _added(found: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """Rows with equal keys as one. Whole numbers are added up, so that the order of the threads does not matter."""
+    return found.group_by(keys).agg(pl.col("count", "rows").sum())
+
+
+def normal_form(text: pl.Expr) -> pl.Expr:
+    """What equal queries have in common: the one form of their texts, in lower case and without punctuation."""
+    return without_case(one_form(text.str.normalize("NFKC").str.replace_all(PUNCTUATION, " ")))
+
+
+def _rows(path: Path) -> Iterator[tuple[str, str, int, int]]:
+    """The rows of a log as `LOGGED`, checked."""
+    for place, row in _read(path):
+        text = " ".join(check_string(place, "query", row.get("query")).split())
+        pid, count = row.get("pid"), row.get("count")
+        number = 1 if count in (None, "") else whole(count)
+        if number is None or not 0 <= number <= LARGEST:
+            raise UserError(f"{place}, count: {shorten(count)} is not a whole number from 0 to {LARGEST:,}; correct it")
+        yield text, check_id(place, "pid", str(pid) if type(pid) is int else pid), number, 1
+
+
+def _read(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """The rows of a log of any form, by the names of its columns."""
+    if path.suffix == ".parquet":
+        return read_parquet(path, NEEDED, OPTIONAL)
+    if path.name.removesuffix(".gz").endswith(".jsonl"):
+        return read_json_lines(path)
+    rows = read_columns(path, None)
+    place, names = next(rows, (Place(path, "line 1"), list[str]()))
+    check_columns(place, names, NEEDED, OPTIONAL)
+    return ((place, dict(zip(names, columns, strict=True))) for place, columns in rows)
+
+
+def stable_hash(text: str) -> str:
+    """64 bits of BLAKE2b as 16 hexadecimal digits."""
+    return blake2b(text.encode(), digest_size=DIGITS // 2).hexdigest()
+
+
+def split_of(key: str, *, dev: float, test: float) -> str:
+    """The split that a `stable_hash` falls into: a query keeps it while others come and go, and whatever the seed is.
+
+    `test` is the share of all queries that is test, `dev` the share of the others that is dev.
+    """
+    place = int(key, 16) / 16**DIGITS
+    if place < test:
+        return "test"
+    return "dev" if place < test + (1 - test) * dev else "train"
 
 
 def own_file(name: str | None) -> Path | None:
