@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes .venv with the package and what it needs, or finds that it is there already.
 #
-#   scripts/environment.sh [cpu|gpu] [test...]
+#   scripts/environment.sh [cpu|gpu] [EXTRA...]      # extras: test, serve, ir_datasets
 #
 # Run it again after a change of pyproject.toml or constraints.txt, an error or a kill: it does what is missing.
 # Without cpu or gpu it keeps what .venv was made for (cpu at first).

@@ -74,7 +74,7 @@ System = Annotated[str, typer.Option(help="Which dense system.")]
 def search(
     query: Annotated[str | None, typer.Argument(help="What to look for; without it each line of stdin is one.")] = None,
     system: Annotated[str | None, typer.Option(help=f"Which dense system answers; by default {MAIN}.")] = None,
-    hybrid: Annotated[bool, typer.Option("--hybrid", help=f"{FUSED}; by default the best system on dev.")] = False,
+    hybrid: Annotated[bool, typer.Option("--hybrid", help=f"{FUSED}; by default with the best dense one.")] = False,
     top: Annotated[int, typer.Option("--top", "-k", min=1, help="Passages to print.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a query.")] = False,
 ) -> None:

@@ -56,7 +56,8 @@ def open_source(data: Data) -> DataSource:
     def needed(key: str, what: str) -> str:
         value: str | None = getattr(data, key)
         if value is None:
-            raise UserError(f"data.{key} is null: source {data.source} needs {what}; set data.{key}")
+            cure = f"set data.{key}{' or give --path' if key == 'path' else ''}"
+            raise UserError(f"data.{key} is null: source {data.source} needs {what}; {cure}")
         return value
 
     def folder(holds: str) -> Path:
