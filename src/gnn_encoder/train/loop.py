@@ -109,7 +109,7 @@ def fit(
             optimizer.step()
             run.after_step(loss)
             bar.update()
-            bar.set_postfix(loss=f"{loss:.3f}", dev=run.best)
+            bar.set_postfix(loss=f"{loss:.3f}", dev=run.best, refresh=False)
     run.finish()
     return run.history
 
