@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from gnn_encoder.base.files import write_json
-from gnn_encoder.base.matrix import Rows, gather_rows, open_matrix
+from gnn_encoder.base.matrix import Rows, open_matrix
 from gnn_encoder.base.tables import read_column
 from gnn_encoder.evaluate.informed import attention_shares, attention_table, compare_at_rank_one, describe_cases
 from gnn_encoder.evaluate.judge import measure_system, read_values
@@ -17,12 +17,11 @@ from gnn_encoder.evaluate.significance import compare_with
 from gnn_encoder.evaluate.slices import query_properties, slice_systems, slices_table
 from gnn_encoder.evaluate.tables import claim_of_main, log_claim, log_tables, results_table
 from gnn_encoder.gnn.graph import open_labels, queries_of
-from gnn_encoder.gnn.neighbourhood import graph_encoder, open_informer
+from gnn_encoder.gnn.neighbourhood import before_graph, graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import MAIN, registry
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.text.corpus import embed_passages, open_passages
 
 PASSAGES = 2_000  # whose attention is averaged, spread evenly over those that a query retrieved
 
@@ -74,10 +73,8 @@ def attend(model: Path, params: Params, passages: Rows) -> pl.DataFrame:
     every = informer.retrieved
     sample = every[np.unique(np.linspace(0, len(every) - 1, min(len(every), PASSAGES)).astype(np.int64))]
     rows = np.union1d(sample, np.intersect1d(passages, every))
-    if encoded is not None:
-        vectors = gather_rows(open_matrix(encoded), rows).astype(np.float32)
-    else:
-        vectors = embed_passages(encoder, open_passages(encoder), params.encoder.batch_tokens, rows)
+    matrix = None if encoded is None else open_matrix(encoded)
+    vectors = before_graph(encoder, matrix, rows, params.encoder.batch_tokens)
     return pl.DataFrame(informer.explain(rows, vectors))
 
 

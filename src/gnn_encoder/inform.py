@@ -14,6 +14,7 @@ from gnn_encoder.controls.choose import DevQueries, best_on_dev, shown
 from gnn_encoder.controls.closed_form import DEPTH, FAMILY, MEAN, NUDGE_N, LabelledPassages, Unmoved, settings_of
 from gnn_encoder.estimator import GNNEncoder
 from gnn_encoder.search.exact import array_top_k
+from gnn_encoder.train.dev import of_hits
 from gnn_encoder.vectors import UNIT, TrainingData, VectorFile, check_target, not_of_length, read_pairs, writing
 
 METHODS = {MEAN: "mean of labelled queries", NUDGE_N: "NUDGE-N", FAMILY: "closed form"}
@@ -24,8 +25,7 @@ def reciprocal_ranks(ranking: Rows, pairs: pl.DataFrame, m: int) -> NDArray[np.f
     keys = np.arange(len(ranking))[:, None] * m + ranking
     hits = contains(pair_keys(pairs, m), keys) & (ranking >= 0)
     judged = pairs["query"].unique().sort().to_numpy()
-    ranks: NDArray[np.float64] = np.where(hits.any(axis=1), 1 / (1 + hits.argmax(axis=1)), 0.0)[judged]
-    return ranks
+    return of_hits(hits[judged])
 
 
 def labels_alone(

@@ -13,14 +13,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.base.matrix import Rows, check_shape, gather_rows, open_matrix
+from gnn_encoder.base.matrix import Matrix, Rows, check_shape, gather_rows, open_matrix
 from gnn_encoder.base.tables import ATTENTION, count_rows
 from gnn_encoder.gnn.edge_features import EdgeFeatures, open_features
 from gnn_encoder.gnn.graph import Bools, Graph, Labels, open_graph, open_labels, queries_of
 from gnn_encoder.gnn.network import GNNConfig, Informed, QueryPassageGNN
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import MGT, Params
-from gnn_encoder.text.corpus import embed_rows, load_encoder, same_encoder
+from gnn_encoder.text.corpus import embed_passages, embed_rows, load_encoder, open_passages, same_encoder
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 
@@ -222,6 +222,13 @@ def graph_encoder(system: str, model: Path, params: Params) -> tuple[DualEncoder
     base = project.base(system)
     encoded = same_encoder(model / "encoder", project.embeddings(base))
     return load_encoder(model / "encoder" if encoded is None else project.encoder(base), params.encoder), encoded
+
+
+def before_graph(encoder: DualEncoder, encoded: Matrix | None, rows: Rows, batch_tokens: int) -> Matrix:
+    """h_p of some passages, of what `graph_encoder` returns, its matrix opened. *Shape:* rows (n,) -> (n, d)."""
+    if encoded is not None:
+        return gather_rows(encoded, rows).astype(np.float32)
+    return embed_passages(encoder, open_passages(encoder), batch_tokens, rows)
 
 
 def open_informer(system: str, model: Path, encoder: DualEncoder, params: Params) -> CorpusGNN:

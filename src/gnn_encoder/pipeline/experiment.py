@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import YAMLError
@@ -20,7 +19,6 @@ from ruamel.yaml.error import YAMLError
 from gnn_encoder.base.errors import UserError, shorten
 from gnn_encoder.base.files import write_text
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.section import described, parse_yaml
 from gnn_encoder.pipeline.stage import lookup
 
 PARAMS = Path("params.yaml")
@@ -101,10 +99,7 @@ def _laid_over(path: Path, settings: Mapping[str, Any], source: str) -> tuple[st
             section = section[inner]
         _put(section, key, value)
     _yaml().dump(tree, stream)
-    try:
-        return stream.getvalue(), Params.model_validate(parse_yaml(stream.getvalue().encode(), source))
-    except ValidationError as error:
-        raise UserError(f"{source}: {described(error)}") from error
+    return stream.getvalue(), Params.parsed(stream.getvalue().encode(), source)
 
 
 def _read_config(path: Path) -> CommentedMap:

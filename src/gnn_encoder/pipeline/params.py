@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.pipeline.section import Section, described, parse_yaml
+from gnn_encoder.pipeline.section import Section
 
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -358,7 +358,4 @@ def load_params(path: Path = Path("params.yaml")) -> Params:
     """Read and check an experiment."""
     if not path.is_file():
         raise UserError(f"{path}: no such file; run from the project's root, or `git checkout {path}`")
-    try:
-        return Params.model_validate(parse_yaml(path.read_bytes(), path))
-    except ValidationError as error:
-        raise UserError(f"{path}: {described(error)}") from error
+    return Params.parsed(path.read_bytes(), path)

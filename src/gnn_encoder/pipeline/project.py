@@ -4,12 +4,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError, model_validator
+from pydantic import model_validator
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import MANIFEST, read_json
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.section import Section, described, parse_yaml
+from gnn_encoder.pipeline.section import Section
 
 DATA = Path("data")
 PREPARED = DATA / "prepared"
@@ -208,7 +208,4 @@ def read_registry(path: Path) -> Registry:
     """Read and check a registry; see `registry`."""
     if not path.is_file():
         raise UserError(f"{path}: no such file; run from the project's root")
-    try:
-        return Registry.model_validate(parse_yaml(path.read_bytes(), path))
-    except ValidationError as error:
-        raise UserError(f"{path}: {described(error)}") from error
+    return Registry.parsed(path.read_bytes(), path)

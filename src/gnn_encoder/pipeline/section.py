@@ -17,6 +17,14 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
+    @classmethod
+    def parsed(cls, content: bytes, source: str | Path) -> Self:
+        """Parse and check YAML; an error names `source`."""
+        try:
+            return cls.model_validate(parse_yaml(content, source))
+        except ValidationError as error:
+            raise UserError(f"{source}: {described(error)}") from error
+
     def only(self, names: Iterable[str]) -> Self:
         """A copy that holds only the parameters of these dotted names: reading any other is an AttributeError.
 

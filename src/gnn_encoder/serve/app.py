@@ -31,13 +31,12 @@ from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import count_rows, read_column
 from gnn_encoder.base.words import is_empty
 from gnn_encoder.gnn.graph import open_labels, queries_of
-from gnn_encoder.gnn.neighbourhood import graph_encoder, open_informer
+from gnn_encoder.gnn.neighbourhood import before_graph, graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry
 from gnn_encoder.search.faiss_index import check_ids
 from gnn_encoder.searcher import Answer, Searcher, current
-from gnn_encoder.text.corpus import embed_passages, open_passages
 
 SHOWN = 50  # queries of a passage that are told, those with the most attention
 log = logging.getLogger(__name__)
@@ -82,11 +81,7 @@ class GraphExplainer:
             raise UserError(f"no passage has the id {pid!r}")
         if rows[0] >= self._built:
             raise UserError(f"passage {pid!r} was added after the build: the graph knows it after the next `dvc repro`")
-        before = (  # h_p. *Shape:* (1, d)
-            embed_passages(self._encoder, open_passages(self._encoder), self._batch_tokens, rows)
-            if self._before is None
-            else np.array(self._before[rows], dtype=np.float32)
-        )
+        before = before_graph(self._encoder, self._before, rows, self._batch_tokens)
         found = pl.DataFrame(self._inform.explain(rows, before))
         queries = found[:-1].sort("attention", descending=True, maintain_order=True)  # the last is the passage itself
         labelled = self._labelled.filter(pl.col("passage") == rows[0])["query"].implode()

@@ -170,8 +170,13 @@ def reciprocal_ranks(
             scores[torch.from_numpy(own[part])] = -torch.inf
         top = scores.topk(min(depth, scores.shape[1]), dim=1).indices.cpu().numpy()
         hits = np.take_along_axis(relevant[part], top, axis=1)
-        ranks.append(np.where(hits.any(axis=1), 1.0 / (1 + hits.argmax(axis=1)), 0.0))
+        ranks.append(of_hits(hits))
     return np.concatenate(ranks)
+
+
+def of_hits(hits: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The reciprocal rank of each query's first hit; 0 without one. *Shape:* (q, depth) -> (q,)."""
+    return np.where(hits.any(axis=1), 1.0 / (1 + hits.argmax(axis=1)), 0.0)
 
 
 def shared_rows(rows: Rows, window: int, columns: int, encode: Callable[[Rows], Matrix | Tensor]) -> Tensor:
