@@ -28,15 +28,15 @@ import harness
 FIELDS = {"RssAnon": "anonymous_mib", "RssFile": "mapped_mib"}
 SIZES = [100_000, 300_000, 1_000_000]
 STAGES = [
-    *("prepare", "untrained", "train_dual_encoder retriever", "cache_passages retriever"),
-    *("train_cross_encoder", "denoise", "train_dual_encoder dual_encoder", "cache_passages dual_encoder"),
+    *("prepare", "first_retrievers", "train_cross_encoder", "denoise"),
+    *("train_dual_encoder dual_encoder", "cache_passages dual_encoder"),
     *("build_graph gnn_encoder", "embed_edges gnn_encoder", "train_mgt gnn_encoder", "encode_corpus gnn_encoder"),
     "build_index gnn_encoder",
 ]
-GROWING = ("prepare", "untrained")
+GROWING = ("prepare", "first_retrievers")
 QUERIES, SEARCHES = 100_000, 1_000
 STEPS, FOLDS = 300, 20
-BATCH = {"alone": 500, "joint": 100}  # queries; a joint step encodes their passages and neighbours too
+BATCH = {"alone": 500, "joint": 100}  # queries; a joint step encodes their passages too
 PASSAGE_WORDS, QUERY_WORDS, COMMON = 30, 6, 33  # Zipf's law without its first words, which are stop words
 HIDDEN, PART = 384, 10_000
 DEV, TEST = 500, SEARCHES
@@ -98,23 +98,18 @@ def write_project(folder: Path, n_passages: int, n_queries: int) -> None:
     _write_model(folder / "model", params["encoder"]["model"])
     _write_data(folder / "source", n_passages, n_queries)
     changes = {
-        "data": {"source": "beir", "path": "source", "train_queries": None},
+        "data": {"source": "beir", "path": "source", "train_queries": None, "passages": None},
         "encoder": {"model": "model", "query_length": 8, "passage_length": 16, "frozen_layers": 0},
-        "train_retriever": {"epochs": 0},
-        "train_dual_encoder": {"epochs": 0},
-        "train_cross_encoder": {"epochs": 1e-6, "max_length": 24},
-        "teacher": {"score": "cross_encoder"},
+        "train_dual_encoder": {"steps": 0},
+        "train_cross_encoder": {"steps": 1, "max_length": 24},
         "denoise": {"queries": 1_000},
         "build_graph": {"k": 25},
     }
     for section, values in changes.items():
         params[section] |= values
-    params["mgt"] |= {"beta": 1 / FOLDS, "max_neighbours": 8}
-    params["mgt"]["alone"] |= {"softmax": "batch"}
+    params["mgt"] |= {"beta": 1 / FOLDS}
     for phase, batch in BATCH.items():
-        passes = STEPS / (FOLDS * max(1, round(n_queries / FOLDS / batch)))
-        steps = {"evaluate_every": STEPS // 3, "patience": STEPS}
-        params["mgt"][phase] |= {"epochs": passes, "batch_size": batch, **steps}
+        params["mgt"][phase] |= {"steps": STEPS, "batch_size": batch}
     (folder / "params.yaml").write_text(yaml.safe_dump(params), encoding="utf-8")
 
 

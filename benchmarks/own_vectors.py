@@ -22,7 +22,7 @@ from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import Matrix, Rows
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.controls.closed_form import DEPTH, LabelledPassages
-from gnn_encoder.evaluate.significance import Floats, compare
+from gnn_encoder.evaluate.measures import Floats, compare
 from gnn_encoder.inform import labels_alone, reciprocal_ranks
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params

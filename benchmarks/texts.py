@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from gnn_encoder.base.tables import PASSAGES, QUERIES, write_table
-from gnn_encoder.data.packages import open_insuranceqa
+from gnn_encoder.data.formats import open_insuranceqa
 
 SEED = 13
 

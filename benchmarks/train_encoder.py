@@ -48,8 +48,7 @@ def ours(triples: Triples, params: Params, batch: int, steps: int, part: int) ->
     """Seconds, and the mean loss."""
     n = len(triples["anchor"])
     encoder = DualEncoder.from_pretrained(params.encoder)
-    taken = {"epochs": 1, "batch_size": batch, "negatives": 1, "learning_rate": RATE}
-    settings = Contrastive(**taken)  # one pass over the triples has all steps
+    settings = Contrastive(steps=n // batch, batch_size=batch, negatives=1, learning_rate=RATE)
     with harness.temporary_project():
         write_queries(Path("queries.parquet"), triples["anchor"])
         write_passages(Path("passages.parquet"), triples["positive"] + triples["negative"])
@@ -62,7 +61,7 @@ def ours(triples: Triples, params: Params, batch: int, steps: int, part: int) ->
             listed = {"query": rows, "positives": rows[:, None].tolist(), "negatives": (n + rows)[:, None].tolist()}
             examples = to_examples(pl.DataFrame(listed), 2 * n)
             texts = Texts(encoder, queries, passages, batch_tokens=params.encoder.batch_tokens, chunk_size=part)
-            batches = BatchSampler(n, settings.epochs, settings.batch_size, SEED)
+            batches = BatchSampler(n, settings.steps, settings.batch_size, SEED)
             draw = partial(batches.draw, examples, negatives=settings.negatives)
             task = ContrastiveTask(encoder, texts, examples, draw, len(batches), dev=(UNSCORED, queries))
             history = fit(task, [parameter_group(encoder, RATE)], Path(), name=OURS, title=OURS, seed=SEED)

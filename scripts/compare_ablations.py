@@ -7,8 +7,8 @@ python scripts/compare_ablations.py full no_gate --seeds 13
 from queue_ablations import parser
 
 from gnn_encoder.base.errors import report_errors
+from gnn_encoder.evaluate.judge import FULL, ablation_tables, read_ablations, read_experiments
 from gnn_encoder.evaluate.tables import titled
-from gnn_encoder.evaluate.trials import FULL, ablation_tables, read_ablations, read_experiments
 from gnn_encoder.pipeline.params import load_params
 
 if __name__ == "__main__":

@@ -25,9 +25,8 @@ import polars as pl
 import regex
 
 from gnn_encoder.base.errors import UserError, report_errors
-from gnn_encoder.base.files import replacing
+from gnn_encoder.base.files import UNSPACED, replacing, words
 from gnn_encoder.base.tables import SPLITS
-from gnn_encoder.base.words import UNSPACED, words
 from gnn_encoder.data.formats import open_beir
 from gnn_encoder.data.queries import split_of, stable_hash
 

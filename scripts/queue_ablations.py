@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from gnn_encoder.base.errors import UserError, report_errors
-from gnn_encoder.evaluate.trials import queue_command, read_ablations
+from gnn_encoder.evaluate.judge import queue_command, read_ablations
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:

@@ -17,16 +17,16 @@ from gnn_encoder.train.candidates import find_candidates
 
 
 def main(stage: Stage) -> None:
-    """Write the nodes and, as edges, what they find; with `build_graph.labelled` labelled passages come first."""
+    """Write the nodes and, as edges, what they find; with `mgt.labels` labelled passages come first."""
     params, item, unlabelled = stage.params, stage.item, project.queries(UNLABELLED)
     rows = draw(count_rows(unlabelled), params.build_graph.unlabelled, params.seed)
     write_nodes(stage.scratch, training=project.queries("train"), unlabelled=unlabelled, rows=rows)
     distributed.barrier()  # the first rank has written them
     base, k = project.embeddings(item["base"]), params.value(item["k"])
-    queries = embed_table(item["base"], stage.scratch / NODES, params.encoder)
+    queries = embed_table(project.encoder(item["base"]), stage.scratch / NODES, params.encoder)
     find = partial(exact_top_k, base, k=k, name=item["k"])
     edges = pa.concat_tables(find_candidates(find, queries, stage.work, Identical(), NO_PAIRS, label="search"))
-    if params.build_graph.labelled and distributed.is_first():
+    if params.mgt.labels and distributed.is_first():
         passages, scores = (edges.column(name).to_numpy().reshape(-1, k) for name in ("passage", "score"))
         edges = candidates_table(*labelled_first(passages, scores, open_labels(), queries, open_matrix(base)))
     write_table(stage.scratch / EDGES, CANDIDATES, [edges])

@@ -1,16 +1,15 @@
 """denoise: denoised positives and hard negatives, chosen from the candidates by M_ce's scores (section 3.4)."""
 
 import logging
-from typing import Any
 
 import polars as pl
 
 from gnn_encoder.base.files import write_json
 from gnn_encoder.base.judgements import relevant_pairs
-from gnn_encoder.base.tables import EXAMPLES, TARGETS, write_table
+from gnn_encoder.base.tables import EXAMPLES, write_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.train.candidates import denoise, read_top, teacher_scores, to_score
+from gnn_encoder.train.candidates import denoise, read_top, score_lists, spread
 from gnn_encoder.train.dev import sample_queries
 
 log = logging.getLogger(__name__)
@@ -23,14 +22,11 @@ def main(stage: Stage) -> None:
     candidates = read_top(project.CANDIDATES, settings.range_max)
     rows = sample_queries(pairs, settings.queries or len(pairs), params.seed)
     asked = pl.col("query").is_in(pl.Series(rows, dtype=pl.Int32).implode())
-    # A labelled passage is a positive whatever its score, which `relative` and the soft targets read.
-    lists = to_score(candidates.filter(asked), settings, pairs.filter(asked))
-    how: dict[str, Any] = {"cross_encoder": project.CROSS_ENCODER, "max_length": params.train_cross_encoder.max_length}
-    scored = teacher_scores(lists, queries, stage.work, params, **how)
-    thresholds = settings.model_dump(include={"positive_threshold", "negative_threshold", "relative"})
+    lists = spread(candidates.filter(asked), settings.range_max, settings.candidates)
+    how = {"cross_encoder": project.CROSS_ENCODER, "max_length": params.train_cross_encoder.max_length}
+    scored = score_lists(lists, queries, stage.work, params, **how)
+    thresholds = settings.model_dump(include={"positive_threshold", "negative_threshold"})
     table, counts = denoise(scored, pairs, **thresholds)
-    targets = scored.select("query", "passage", logit="combined")
-    write_table(stage.scratch / project.TARGETS.name, TARGETS, [targets.to_arrow()])
     write_table(stage.scratch / project.EXAMPLES.name, EXAMPLES, [table.to_arrow()])
     write_json(stage.scratch / "statistics.json", counts)
     for name, value in counts.items():

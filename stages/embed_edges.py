@@ -1,27 +1,42 @@
 """embed_edges GRAPH: M_ce's [CLS] embeddings of all edges and of the self-loops that have an effect (section 3.2)."""
 
 import logging
+from functools import partial
 
-from gnn_encoder.gnn.edge_features import embed_graph
+import numpy as np
+
+from gnn_encoder.base.tables import edge_schema, loop_schema
 from gnn_encoder.gnn.graph import open_graph, queries_of
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.text.batches import Inputs
 from gnn_encoder.text.corpus import open_passages, open_queries
-from gnn_encoder.text.cross_encoder import CrossEncoder
+from gnn_encoder.text.cross_encoder import CrossEncoder, embed_pairs
 
 log = logging.getLogger(__name__)
 
 
 def main(stage: Stage) -> None:
-    """Embed the graph's edges and self-loops."""
-    params, system = stage.params, stage.key
+    """Write the features of the edges, in the order of the edges table, and of the self-loops.
+
+    All queries have a self-loop feature, but only those passages that some query retrieved: any other passage attends
+    to itself alone, with weight 1 whatever the feature. Parts that an interrupted run left are kept.
+    """
+    params, system, folder = stage.params, stage.key, stage.scratch
     if params.mgt.edge_features != "cross_encoder":
         log.info("mgt.edge_features is %s: no features of M_ce are needed", params.mgt.edge_features)
         return
     model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
-    queries, passages = open_queries(queries_of(system), model), open_passages(model)
-    sizes = {"max_length": params.train_cross_encoder.max_length, "batch_tokens": params.encoder.batch_tokens}
-    embed_graph(model, open_graph(system), queries, passages, stage.scratch, **sizes)
+    queries, passages, graph = open_queries(queries_of(system), model), open_passages(model), open_graph(system)
+    of = partial(Inputs.pairs, template=model.template, length=params.train_cross_encoder.max_length)
+    embed = partial(embed_pairs, model, batch_tokens=params.encoder.batch_tokens)
+    query, passage = np.repeat(np.arange(graph.n), graph.k), graph.passages.reshape(-1)
+    pairs, edges = of(queries, query, passages, passage), edge_schema(model.dimension)
+    embed(pairs, folder / "edges", {"query": query, "passage": passage}, edges)
+    nodes = ("query_loops", queries, np.arange(graph.n)), ("passage_loops", passages, np.unique(passage))
+    for name, tokens, ends in nodes:
+        loops, schema = of(tokens, ends, tokens, ends), loop_schema(model.dimension)
+        embed(loops, folder / name, {"node": ends}, schema)
 
 
 if __name__ == "__main__":

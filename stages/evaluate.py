@@ -9,12 +9,18 @@ import polars as pl
 from gnn_encoder.base.files import write_json
 from gnn_encoder.base.matrix import Rows, open_matrix
 from gnn_encoder.base.tables import read_column
-from gnn_encoder.evaluate.informed import attention_shares, attention_table, compare_at_rank_one, describe_cases
 from gnn_encoder.evaluate.judge import measure_system, read_values
-from gnn_encoder.evaluate.measures import by_split, means_by_system, parse
+from gnn_encoder.evaluate.measures import by_split, compare_with, means_by_system, parse
 from gnn_encoder.evaluate.report import write_figures
-from gnn_encoder.evaluate.significance import compare_with
-from gnn_encoder.evaluate.slices import query_properties, slice_systems, slices_table
+from gnn_encoder.evaluate.slices import (
+    attention_shares,
+    attention_table,
+    compare_at_rank_one,
+    describe_cases,
+    query_properties,
+    slice_systems,
+    slices_table,
+)
 from gnn_encoder.evaluate.tables import claim_of_main, log_claim, log_tables, results_table
 from gnn_encoder.gnn.graph import open_labels, queries_of
 from gnn_encoder.gnn.neighbourhood import before_graph, graph_encoder, open_informer

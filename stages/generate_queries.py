@@ -54,7 +54,7 @@ def generate(stage: Stage, drafts: Path) -> None:
 def choose(stage: Stage, drafts: Path, target: Path) -> None:
     """Keep those `views` queries of each passage that are nearest to it by the first retriever."""
     params, section = stage.params, stage.params.dual_cross
-    encoder, matrix = load_encoder(project.encoder("retriever"), params.encoder), project.embeddings("retriever")
+    encoder, matrix = load_encoder(project.RETRIEVER, params.encoder), project.embeddings("retriever")
     tokens, work = open_queries(drafts, encoder), stage.work / "chosen"
     sizes = {"generated": section.generated, "keep": section.views, "batch_tokens": params.encoder.batch_tokens}
     choose_queries(encoder, drafts, tokens, open_matrix(matrix), target, work, **sizes)

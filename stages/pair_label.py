@@ -18,36 +18,37 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import exact_top_k
 from gnn_encoder.text.corpus import embed_table
-from gnn_encoder.train.candidates import find_candidates, read_top, teacher_scores
+from gnn_encoder.train.candidates import find_candidates, read_top, score_lists
 from gnn_encoder.train.cross_encoder import train_cross_encoder
 
 
 def main(stage: Stage) -> None:
     """Write what pre-training and fine-tuning learn from; queries.parquet and own.parquet are of pre-training."""
     params, pair, queries = stage.params, stage.params.pair, project.queries("train")
-    ranks, depth, teacher = params.denoise, params.denoise.range_max, project.CROSS_ENCODER
+    section, depth, teacher = params.denoise, params.denoise.range_max, project.CROSS_ENCODER
     if pair.teacher:
         own = pair.teacher, "pair.teacher", params
         teacher = stage.once("teacher", lambda folder: train_cross_encoder(*own, folder, "pair_teacher"))
     length = (pair.teacher or params.train_cross_encoder).max_length
 
     def scored_in(part: str, queries: Path) -> Score:
-        how: dict[str, Any] = {"cross_encoder": teacher, "max_length": length}
-        return lambda lists: teacher_scores(lists, queries, stage.work / part, params, **how)
+        where = queries, stage.work / part, params
+        return lambda lists: score_lists(lists, *where, cross_encoder=teacher, max_length=length)
 
     candidates = read_top(project.CANDIDATES, depth if pair.pseudo_labels else None)
     pairs = relevant_pairs(*project.tables("train"))
-    examples, counts = label_labelled(candidates, pairs, pair, ranks, scored_in("labelled", queries))
+    score = scored_in("labelled", queries) if pair.pseudo_labels else None
+    examples, counts = label_labelled(candidates, pairs, section, score)
     pretraining, quality = examples, dict[str, Any]()
     if pair.pseudo_labels and count_rows(project.queries(UNLABELLED)):
         queries = project.queries(UNLABELLED)
-        vectors = embed_table("retriever", queries, params.encoder)
+        vectors = embed_table(project.RETRIEVER, queries, params.encoder)
         # The queries with hidden labels stand first among the unlabelled ones, and so have the same rows in both.
         hidden, identical = relevant_pairs(*project.tables(UNLABELLED)), Identical.read(project.IDENTICAL, UNLABELLED)
         find = partial(exact_top_k, project.embeddings("retriever"), k=depth, name="denoise.range_max")
         parts = find_candidates(find, vectors, stage.work / "candidates", identical, hidden, label="search")
         candidates = pl.DataFrame(pa.concat_tables(parts))
-        pretraining, quality = label_unlabelled(candidates, hidden, pair, ranks, scored_in("unlabelled", queries))
+        pretraining, quality = label_unlabelled(candidates, hidden, section, scored_in("unlabelled", queries))
     elif pair.pseudo_labels:
         logging.getLogger(__name__).info(NOTHING_TO_LABEL)
     for part, table in (("finetune", examples), ("pretrain", pretraining)):

@@ -1,15 +1,13 @@
 """train_dual_encoder NAME: a dual-encoder by Eq. 2 or PAIR's Eq. 6, from the base model or from a trained one."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import title_of
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.train.dual_encoder import Texts, train_dual_encoder
-from gnn_encoder.train.examples import Targets, open_examples
+from gnn_encoder.train.dual_encoder import open_texts, train_dual_encoder
+from gnn_encoder.train.examples import open_examples
 
 
 def main(stage: Stage) -> None:
@@ -17,17 +15,13 @@ def main(stage: Stage) -> None:
     params, item = stage.params, stage.item
     section, start = item["section"], Path(item["start"])
     settings, queries = params.value(section), Path(item.get("queries", project.queries("train")))
-    if start == project.PASSAGES or getattr(settings, "init", "") == "base":
+    if start == project.PASSAGES:
         encoder = DualEncoder.from_pretrained(params.encoder)
     else:
         encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
     own = Path(item["own"]) if "own" in item else "train"
     examples = open_examples(Path(item["examples"]), queries, own, scored=True)
-    if "targets" in item:
-        examples = replace(examples, targets=Targets.read(Path(item["targets"]), examples.queries))
-    asked, passages = open_queries(queries, encoder), open_passages(encoder)
-    tokens, chunk = params.encoder.batch_tokens, params.encoder.chunk_size
-    texts = Texts(encoder, asked, passages, batch_tokens=tokens, chunk_size=chunk)
+    texts = open_texts(encoder, queries, params.encoder)
     alpha = settings.alpha if item.get("passage_centric") else 0.0
     title = title_of(stage.key)
     train_dual_encoder(encoder, texts, examples, section, params, stage.scratch, title=title, alpha=alpha)

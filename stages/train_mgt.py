@@ -6,17 +6,17 @@ from gnn_encoder.gnn.train import Setup, train_gnn_encoder
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.corpus import open_queries
-from gnn_encoder.train.loop import write_history
+from gnn_encoder.train.loop import HISTORY, write_history
 
 
 def main(stage: Stage) -> None:
     """Train both phases and save the best weights."""
     params, mgt, system = stage.params, stage.params.mgt, stage.key
-    setup, near = Setup(project.base(system), params), Neighbourhood.open(system, mgt, mgt.max_neighbours)
+    setup, near = Setup(project.base(system), params), Neighbourhood.open(system, mgt)
     gnn, history = train_gnn_encoder(setup, near, open_queries(queries_of(system), setup.encoder), stage.work)
     setup.encoder.save(stage.scratch / "encoder")
     gnn.save(stage.scratch)
-    write_history(stage.scratch / "history.csv", history)
+    write_history(stage.scratch / HISTORY, history)
 
 
 if __name__ == "__main__":

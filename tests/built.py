@@ -21,20 +21,17 @@ SYSTEM, BASE, MEAN = "gnn_encoder", "dual_encoder", "labels_alone"
 
 @dataclass(frozen=True)
 class Kind:
-    """What differs between the projects: parameters and which encoders phase two changed."""
+    """What differs between the projects: parameters, and whether phase two changed the encoder."""
 
     params: tuple[str, ...]
-    joint: str = ""  # what phase two changed: both encoders, or E_Q alone
+    joint: bool = False  # whether phase two changed the encoder
 
 
-PRODUCT = "mgt.edge_features=product"
+PLAIN = "mgt.edge_features=none"
 KINDS = {
-    "labels": Kind((PRODUCT, "mgt.sums=true")),
-    "cross_encoder": Kind(("mgt.edge_features=cross_encoder",), joint="both"),
-    "plain_edges": Kind(
-        ("mgt.edge_features=none", "mgt.layers=1", "build_graph.labelled=false", "mgt.max_neighbours=2"), joint="both"
-    ),
-    "queries": Kind((PRODUCT, "build_graph.unlabelled=null"), joint="queries"),
+    "labels": Kind((PLAIN, "mgt.labels=true")),
+    "cross_encoder": Kind(("mgt.edge_features=cross_encoder",), joint=True),
+    "plain_edges": Kind((PLAIN, "mgt.labels=false", "mgt.layers=1", "build_graph.unlabelled=null"), joint=True),
 }
 
 
@@ -46,7 +43,7 @@ def build(folder: Path, name: str) -> None:
     lay_over(["tests/tiny/params.yaml", "cache_passages.dtype=float32", "encoder.dropout=0.0", *kind.params])
     call_stage("prepare")
     _save_models(load_params(), kind)
-    project.embeddings("retriever").mkdir(parents=True)  # which the stage names, for a start that changed no weight
+    project.embeddings("untouched").mkdir(parents=True)  # which the stage names, for a start that changed no weight
     call_stage("cache_passages", BASE)
     call_stage("build_graph", SYSTEM)
     if "mgt.edge_features=cross_encoder" in kind.params:
@@ -63,15 +60,12 @@ def _save_models(params: Params, kind: Kind) -> None:
     encoder = DualEncoder.from_pretrained(params.encoder)
     _disturb(encoder, seed=1)
     encoder.save(project.encoder(BASE))
-    encoder.save(project.encoder("retriever"))
-    if kind.joint == "queries":
-        encoder.fix_passages()
     if kind.joint:
         _disturb(encoder.query, seed=2)
     encoder.save(project.gnn(SYSTEM) / "encoder")
     CrossEncoder.from_pretrained(Source(params.encoder.model), params.encoder).save(project.CROSS_ENCODER)
     d, similarity = encoder.dimension, encoder.settings.similarity
-    gnn = new_gnn(params.mgt, (d, d), similarity, labelled=params.build_graph.labelled, seed=params.seed)
+    gnn = new_gnn(params.mgt, (d, d), similarity, seed=params.seed)
     _disturb(gnn, seed=3, by=0.3)
     gnn.save(project.gnn(SYSTEM))
 

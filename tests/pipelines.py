@@ -72,7 +72,7 @@ class Project:
         return self.fork(["-m", "dvc", *arguments])
 
     def stage(self, name: str, *arguments: str, **order: Any) -> Ran:
-        """Runs `stages/NAME.py`: `project.stage("cache_passages", "retriever", settings=..., kill_after=...)`."""
+        """Runs `stages/NAME.py`: `project.stage("cache_passages", "dual_encoder", settings=..., kill_after=...)`."""
         return self.fork([f"stages/{name}.py", *arguments], **order)
 
     def fork(self, *commands: Sequence[str], **order: Any) -> Ran:

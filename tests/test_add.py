@@ -32,7 +32,6 @@ KINDS = {  # with one layer h'_q does not depend on the passages, so that a buil
     "labels": ("mgt.layers=1",),
     "cross_encoder": ("mgt.layers=1", "build_graph.k=3"),
     "plain_edges": (),
-    "queries": ("mgt.layers=1",),
 }
 
 

@@ -11,10 +11,9 @@ import yaml
 
 from gnn_encoder import init as module
 from gnn_encoder.data.prepare import open_source
-from gnn_encoder.init import STEPS, Contents, Sample, _values
+from gnn_encoder.init import Contents, Sample, _values
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.train.examples import steps_of
 
 from .project import ROOT, call, declare
 
@@ -205,7 +204,7 @@ def test_a_tokenizer_s_lengths_and_unknown_tokens() -> None:
     assert five.cut(30) == 2 / 5 and five.mean(20) == (16 + 4 * 20) / 5
 
 
-def chosen(queries: int, passages: int = 30_000, device: str = "cpu") -> dict[str, Any]:
+def chosen(queries: int, passages: int = 30_000, device: str = "cpu", retrieves: bool = True) -> dict[str, Any]:
     """What is chosen for passages of 50 to 149 tokens."""
     texts = Sample([], np.arange(50, 150), 0)
     asked = Sample([], np.arange(6, 15), 0)
@@ -213,24 +212,27 @@ def chosen(queries: int, passages: int = 30_000, device: str = "cpu") -> dict[st
     found = Contents(counts=counts, unlabelled=0, trained=queries, passages=texts, queries=asked)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "device", lambda: torch.device(device))
-        return _values(load_params(ROOT / "params.yaml"), (), found, 256, 6)
+        return _values(load_params(ROOT / "params.yaml"), (), found, 256, 6, retrieves)
 
 
 @pytest.mark.parametrize("queries", [9, 60, 714, 6_000, 500_000])
-def test_trainings_have_as_many_steps_whatever_the_number_of_queries(queries: int) -> None:
+def test_trainings_read_as_many_texts_whatever_the_number_of_queries(queries: int) -> None:
     """Few queries are passed over at most ten times; the candidates that M_ce scores are those that M_de reads."""
     edges = {9: 25, 60: 25, 714: 25, 6_000: 16, 500_000: 5}  # at most 100,000 of them without a GPU, and 5 a query
     values, on_gpu, few = chosen(queries), chosen(queries, device="cuda"), chosen(queries, passages=4)
     assert [one["build_graph.k"] for one in (values, on_gpu, few)] == [edges[queries], 25, 4]
     rounds = round(1 / values["mgt.beta"])
     assert rounds == max(2, min(30, queries // 24)) and values["encoder.passage_length"] == 144
-    for training, steps in STEPS.items():
-        size, passes = values[f"{training}.batch_size"], values[f"{training}.epochs"]
-        read = values["denoise.queries"] or queries if training == "train_dual_encoder" else queries
-        folds = rounds if training in ("mgt.alone", "mgt.joint", "train_no_gnn") else 1
-        each = folds * max(1, round(read / folds / size))
-        assert 2 <= size <= max(2, read // folds)
-        wanted = max(steps, each) if training == "mgt.alone" else steps  # whole passes
-        assert passes >= 10 or steps_of(passes, each) == pytest.approx(wanted, abs=max(1, each / 100), rel=0.2)
+    default = load_params(ROOT / "params.yaml")
+    for training in ("train_retriever", "train_cross_encoder", "train_dual_encoder", "train_no_gnn"):
+        usual, size = default.value(training), values[f"{training}.batch_size"]
+        read = min(usual.steps * usual.batch_size, 10 * queries)
+        assert 2 <= size <= queries and read <= size * values[f"{training}.steps"] < read + size
+    raw = chosen(queries, retrieves=False)  # a model that has to learn what an embedding is
+    assert values["train_retriever.steps"] == 0 and raw["train_retriever.steps"] == raw["train_dual_encoder.steps"]
+    for phase in ("alone", "joint"):
+        most = min(default.value(f"mgt.{phase}.batch_size"), queries // rounds)
+        assert values[f"mgt.{phase}.batch_size"] == most and f"mgt.{phase}.steps" not in values
+    assert values["mgt.alone.learning_rate"] == (5e-4 if queries < 2_000 else 1e-3)
     assert values["train_dual_encoder.batch_size"] == (64 if queries >= 2_000 else max(2, min(32, queries // 4)))
-    assert values["denoise.queries"] == (6_400 if queries == 500_000 else None)
+    assert values["denoise.queries"] == (60 * 64 if queries > 60 * 64 else None)

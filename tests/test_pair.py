@@ -5,7 +5,7 @@ import pytest
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.pair import accuracy, label_labelled, label_unlabelled
-from gnn_encoder.pipeline.params import Denoise, Pair
+from gnn_encoder.pipeline.params import Denoise
 
 PAIR = {"query": pl.Int32, "passage": pl.Int32}
 SCORED = pl.DataFrame(
@@ -39,11 +39,8 @@ def test_accuracy_by_hand() -> None:
     assert none["accuracy_of_positives"] is None and none["accuracy_of_negatives"] is None
 
 
-RANKS = Denoise.model_construct(range_max=4, candidates=4)
-
-
-def section(*, pseudo_labels: bool = True, s_pos: float = 0.85) -> Pair:
-    return Pair.model_construct(pseudo_labels=pseudo_labels, s_pos=s_pos, s_neg=0.1)
+def section(s_pos: float = 0.85) -> Denoise:
+    return Denoise(range_max=4, candidates=4, positive_threshold=s_pos, negative_threshold=0.1)
 
 
 def candidates(pairs: pl.DataFrame) -> pl.DataFrame:
@@ -51,29 +48,26 @@ def candidates(pairs: pl.DataFrame) -> pl.DataFrame:
 
 
 def score(lists: pl.DataFrame) -> pl.DataFrame:
-    """SCORED, and 0.2 for the labelled passages that were not retrieved."""
-    scored = lists.join(SCORED, on=["query", "passage"], how="left", maintain_order="left")
-    assert scored.filter(pl.col("listed") != pl.col("score").is_not_null()).is_empty()
-    return scored.with_columns(pl.col("score").fill_null(0.2))
+    return lists.join(SCORED, on=["query", "passage"], how="inner", maintain_order="left")
 
 
 def test_labelled_queries_by_hand() -> None:
     """Above the threshold (0, 11) and (2, 15) are positives; 0 and 2 have their lowest candidate as a negative."""
-    found, counts = label_labelled(candidates(SCORED), PAIRS, section(), RANKS, score)
-    assert found.rows() == [(0, [10, 11, 13], [12]), (1, [10], [14]), (2, [15, 99], [16]), (3, [98], [])]
+    found, counts = label_labelled(candidates(SCORED), PAIRS, section(), score)
+    assert found.rows() == [(0, [10, 11, 13], [12]), (1, [10], [14]), (2, [15, 99], [16]), (3, [98], None)]
     assert (counts["denoised_positives"], counts["hard_negatives"]) == (2, 1)
-    plain, counts = label_labelled(candidates(SCORED), PAIRS, section(pseudo_labels=False), RANKS, score)
+    plain, counts = label_labelled(candidates(SCORED), PAIRS, section(), None)
     assert plain.rows() == [(0, [10, 13], [11, 12]), (1, [10], [14]), (2, [99], [15, 16]), (3, [98], [])]
     assert counts == {}
 
 
 def test_unlabelled_queries_by_hand() -> None:
     """Their quality is of the queries whose labels are hidden, here query 0, and first at the thresholds that count."""
-    found, counts = label_unlabelled(candidates(SCORED), PAIRS[:2], section(), RANKS, score)
+    found, counts = label_unlabelled(candidates(SCORED), PAIRS[:2], section(), score)
     assert found.rows() == [(0, [10, 11], [13]), (1, [10], [14]), (2, [15], [])]
     quality = counts.pop("quality")
     assert list(counts.values()) == [3, 3, 4, 2]
     assert quality[0] == accuracy(SCORED[:4], PAIRS, s_pos=0.85, s_neg=0.1)
     assert [row["s_pos"] for row in quality] == [0.85, 0.9, 0.8, 0.7, 0.6]
     with pytest.raises(UserError, match="no candidate of 3 unlabelled queries .* the highest score is 0.99"):
-        label_unlabelled(candidates(SCORED), PAIRS, section(s_pos=0.995), RANKS, score)
+        label_unlabelled(candidates(SCORED), PAIRS, section(0.995), score)

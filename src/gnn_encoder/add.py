@@ -130,13 +130,13 @@ def _open_informer(system: str, table: Path, params: Params) -> Encode:
     links, dtype = _open_encoder(start, table, params), read_manifest(project.embeddings(start)).dtype
     joint = graph_encoder(system, folder, params)[0]
     embeds, inform = _alone(joint, table, params), open_informer(system, folder, joint, params)
-    asked, near = embed_table(start, queries_of(system), params.encoder), inform.near
-    least = reach(near.graph, near.labelled if params.build_graph.labelled else None)
+    asked, near = embed_table(project.encoder(start), queries_of(system), params.encoder), inform.near
+    least = reach(near.graph, near.labelled if params.mgt.labels else None)
     m_ce = _open_m_ce(system, table, params) if near.features else None
 
     def encode(rows: Rows) -> Matrix:
         like_built = links(rows).astype(dtype).astype(np.float32)  # as the build stores E_P of M_de
-        edges = link(asked, least, like_built, params.mgt.max_neighbours)
+        edges = link(asked, least, like_built)
         query, passage = (edges[name].to_numpy(writable=True) for name in ("query", "passage"))
         queries, place = np.unique(query, return_inverse=True)
         features = (m_ce(0, query, rows[passage]), m_ce(1, rows, rows)) if m_ce else None

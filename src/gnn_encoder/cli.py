@@ -19,7 +19,7 @@ import typer
 from typer.exceptions import TyperException
 
 from gnn_encoder.base.errors import UserError, not_built, report_errors, shorten, without_controls
-from gnn_encoder.base.words import is_empty, without_marks
+from gnn_encoder.base.files import is_empty, without_marks
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import HYBRID, MAIN, registry
 
@@ -336,11 +336,11 @@ def serve(
     A page at / searches and explains.
     """
     try:
-        from gnn_encoder.serve import app
+        from gnn_encoder import serve as service
     except ModuleNotFoundError as error:
         raise UserError(f"{error.name} is not installed; `bash scripts/environment.sh serve` adds it") from error
     _tell_other_data()
-    app.serve(host=host, port=port, systems=system or [], hybrid=hybrid, allowed_hosts=allow_host or [])
+    service.serve(host=host, port=port, systems=system or [], hybrid=hybrid, allowed_hosts=allow_host or [])
 
 
 def _warn(line: str) -> None:

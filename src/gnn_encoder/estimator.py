@@ -27,8 +27,8 @@ from gnn_encoder.gnn.masking import supervise
 from gnn_encoder.gnn.neighbourhood import CorpusGNN, Neighbourhood, Subgraph
 from gnn_encoder.gnn.network import CONFIG, WEIGHTS, QueryPassageGNN
 from gnn_encoder.gnn.tasks import CachedEmbeddings
-from gnn_encoder.gnn.train import CACHED_PASSAGES, CACHED_QUERIES, draw_dev, new_gnn, train_on_embeddings
-from gnn_encoder.pipeline.params import Alone, Beta, Count, Epochs, Gate, Number, PhaseOne, Rate, Several
+from gnn_encoder.gnn.train import CACHED_PASSAGES, CACHED_QUERIES, draw_dev, new_factor, new_gnn, train_on_embeddings
+from gnn_encoder.pipeline.params import Alone, Beta, Count, Gate, Number, PhaseOne, Rate, Several, Steps
 from gnn_encoder.pipeline.section import Section, described
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.batches import WINDOW
@@ -69,25 +69,22 @@ class GNNEncoder:
     >>> bool(right(informed) > right(passages) + 0.2)
     True
 
-    The defaults add two things to the paper, sums of labelled queries and a softmax over the corpus, which the
-    pipeline has under `mgt.sums` and `mgt.alone.softmax`; `paper` has the paper's settings.
+    The defaults add two things to the paper, labelled edges with sums of labelled queries, and a softmax over the
+    corpus, which the pipeline has under `mgt.labels` and `mgt.softmax`; `paper` has the paper's settings.
 
     Args:
         k: passages of a query.
-        labelled: whether a query's labelled passages come first among these, on edges that the network tells apart.
-        sums: whether a passage's labelled queries are also summed up, scaled by their number (`QueryPassageGNN`).
+        labels: whether a query's labelled passages come first among these, on edges that the network tells apart, and a
+            passage's labelled queries are also summed up, scaled by their number (`QueryPassageGNN`).
         layers: 2, or 1 to leave out Eq. 6 and 7.
         heads: of the attention; a divisor of d.
         gate: "learned" (Eq. 9), or a constant in 0..1 that takes the place of f_p.
-        edge_features: "product" of both ends' vectors, elementwise, or "none".
         beta: share of the queries that trains at a time, and is then out of the graph; at least 1 / beta are labelled.
-        max_neighbours: most queries of a passage, those with the highest scores first; None: all.
-        epochs: passes over the labelled queries; 0: the network stays as it starts.
+        steps: of the optimiser; 0: the network stays as it starts.
         batch_size: queries.
         softmax: of the loss, over the passages of the "batch" (Eq. 12), or of the "corpus".
         negatives: hard negatives of a query, drawn from its k best passages, besides those of the batch.
         learning_rate: of AdamW.
-        evaluate_every, patience: steps between dev scores; how many without a better one end the training.
         similarity: "cosine", for vectors of length 1, or "dot".
         temperature: the loss divides scores by it; 1 with "dot".
         seed: the same seed, the same bytes on one machine.
@@ -102,33 +99,28 @@ class GNNEncoder:
     """
 
     k: Count = 6
-    labelled: bool = True
-    sums: bool = True
+    labels: bool = True
     layers: Literal[1, 2] = 2
     heads: Count = 4
     gate: Gate = "learned"
-    edge_features: Literal["product", "none"] = "product"
     beta: Beta = 0.05
-    max_neighbours: Count | None = None
-    epochs: Epochs = 5
+    steps: Steps = 40
     batch_size: Several = 1_024
     softmax: Literal["batch", "corpus"] = "corpus"
     negatives: Number = 1
     learning_rate: Rate = 1e-3
-    evaluate_every: Count = 5
-    patience: Count = 8
     similarity: Literal["cosine", "dot"] = "cosine"
     temperature: Annotated[float, Field(gt=0)] = 0.05
     seed: Number = 13
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:
-        """The paper's settings (section 4.3): 25 passages by retrieval alone, dot product, 5 passes at a rate of 5e-5.
+        """The paper's settings (section 4.3): 25 passages by retrieval alone, dot product, a rate of 5e-5.
 
         Here only the network learns, not the encoder, and edges have no features of a cross-encoder.
         """
-        graph = {"k": 25, "labelled": False, "sums": False, "similarity": "dot", "temperature": 1.0}
-        return cls().set_params(**graph | {"softmax": "batch", "learning_rate": 5e-5, "patience": 1_000} | changes)
+        graph = {"k": 25, "labels": False, "similarity": "dot", "temperature": 1.0}
+        return cls().set_params(**graph | {"softmax": "batch", "learning_rate": 5e-5} | changes)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name."""
@@ -172,11 +164,10 @@ class GNNEncoder:
         self.n_features_in_, self.queries_ = d, given.nodes
         with torch.random.fork_rng():
             examples = self._link(given.passages, given.pairs)
-            how = mgt, (d, d), self.similarity
-            self.gnn_ = new_gnn(*how, labelled=self.labelled, seed=self.seed, heads=self.heads)
+            self.gnn_ = new_gnn(mgt, (d, None), self.similarity, seed=self.seed, heads=self.heads)
             near = self._neighbourhood(given.passages, given.pairs)
             self._train(given, mgt, near, examples)
-        self.labelled_ = near.labelled if self.labelled else np.zeros(len(self.graph_.score), dtype=bool)
+        self.labelled_ = near.labelled if self.labels else np.zeros(len(self.graph_.score), dtype=bool)
         self._labels = given.pairs.to_numpy()
         self._open(CorpusGNN(self.gnn_, near, self.queries_).interactive)
         return self
@@ -261,14 +252,14 @@ class GNNEncoder:
         except ValidationError as error:
             raise UserError(described(error)) from error
         shared, alone = ({name: values[name] for name in of.model_fields if name in values} for of in (PhaseOne, Alone))
-        return PhaseOne(**shared, masking="mgt", alone=Alone(**alone))
+        return PhaseOne(**shared, edge_features="none", masking="mgt", alone=Alone(**alone))
 
     def _link(self, passages: NDArray[Any], pairs: pl.DataFrame) -> Examples:
         """Make the graph (section 3.2). Hard negatives are what a query retrieves and is not labelled with."""
         found, scores = array_top_k(passages, self.queries_, self.k)
         flat = {"query": np.repeat(np.arange(len(found)), self.k), "passage": found.reshape(-1)}
         candidates = pl.DataFrame(flat, schema_overrides=pairs.schema)
-        if self.labelled:
+        if self.labels:
             found, scores = labelled_first(found, scores, pairs, self.queries_, passages)
         self.graph_ = Graph(passages=found, score=scores, n_passages=len(passages))
         return to_examples(examples_from_candidates(pairs, candidates), len(passages))
@@ -279,24 +270,23 @@ class GNNEncoder:
         sample = draw_dev(given.dev_pairs, given.dev_queries.__getitem__, given.passages, seed=self.seed, **sizes)
         cached = CachedEmbeddings(*map(torch.from_numpy, (given.nodes, given.dev_queries[sample.queries])))
         to_train = self.gnn_, (near, near), supervise(examples, sample, mgt, mgt.alone, self.seed), cached
-        scale = 1 / self.temperature
+        factor = new_factor(1 / self.temperature)
         with TemporaryDirectory(prefix="gnn-encoder-") as folder:
-            self.history_: History = train_on_embeddings(*to_train, scale=scale, mgt=mgt, folder=Path(folder))
+            self.history_: History = train_on_embeddings(*to_train, factor=factor, mgt=mgt, folder=Path(folder))
 
     def _open(self, interactive: Matrix) -> None:
         """Make ready to inform passages, without those of `fit`."""
         none = np.empty((0, self.n_features_in_), dtype=np.float32)
         self._near = self._neighbourhood(none, pl.DataFrame(self._labels, schema=PAIR))
         self._corpus = CorpusGNN(self.gnn_, self._near, self.queries_, interactive)
-        self._reach = reach(self.graph_, self.labelled_ if self.labelled else None)
+        self._reach = reach(self.graph_, self.labelled_ if self.labels else None)
 
     def _neighbourhood(self, passages: NDArray[Any], pairs: pl.DataFrame) -> Neighbourhood:
-        labels, most = Labels(pairs, self.graph_.m), self.max_neighbours
-        return Neighbourhood(self.graph_, passages, None, labels, sums=self.sums, max_neighbours=most)
+        return Neighbourhood(self.graph_, passages, None, Labels(pairs, self.graph_.m), sums=self.labels)
 
     def _link_new(self, block: Matrix) -> Subgraph:
         """The subgraph of passages that were not there in `fit`. *Shape:* (b, d)."""
-        edges = link(self.queries_, self._reach, block, self.max_neighbours)
+        edges = link(self.queries_, self._reach, block)
         queries, place = np.unique(edges["query"].to_numpy(), return_inverse=True)
         passage = edges["passage"].to_numpy(writable=True)
         return Subgraph(np.full(len(block), -1), queries, np.full(len(edges), -1), place, passage)

@@ -2,7 +2,7 @@
 
 import shlex
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import cycle
 from math import ceil
 from pathlib import Path
@@ -26,7 +26,6 @@ from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source, read_stated, resolve
 from gnn_encoder.text.tokens import TextTokens, title_separator
-from gnn_encoder.train.examples import steps_of
 
 SAMPLE = 10_000  # most texts whose tokens are counted
 WHOLE_PASSAGES, WHOLE_QUERIES = 0.95, 0.99  # shares that are read whole
@@ -35,14 +34,9 @@ CHUNK_TOKENS = 16_384  # encoded with gradient at a time on a CPU; no result dep
 GPU_TOKENS = "encoder.batch_tokens=65536"  # what a GPU takes; no result depends on it
 K, FEWEST_K, EDGES = 25, 5, 100_000  # passages per query (the paper's), and most edges without a GPU
 FOLD, MOST_FOLDS = 24, 30  # fewest queries of a fold; more folds than 30 only make a pass longer
-SCORED = 1000  # fewest training queries whose candidates M_ce scores, if there are so many
-# Steps of each training, whatever the number of queries: the default's, but for M_de's two trainings, which have 47
-# there. With 20 steps M_de lost four points of RR@10 on other data, so that it always gets 100. Few queries are passed
-# over several times for it, at most MOST_PASSES, since further passes learn them by heart; of many a part is read.
-STEPS = dict(train_retriever=100, train_dual_encoder=100, train_cross_encoder=150, train_no_gnn=200)
-STEPS |= {"mgt.alone": 100, "mgt.joint": 120}
+FEW = 2_000  # training queries, below which batches are smaller, and the GNN learns more slowly
+# Trainings read as many texts as the default's, but few queries not more often: further passes learn them by heart.
 MOST_PASSES = 10
-EVALUATIONS = {"mgt.alone": 10, "mgt.joint": 5, "train_no_gnn": 4}  # on dev, after the start
 UNKNOWN, CUT, FEW_QUERIES, FEW_DEV = 0.01, 0.05, 300, 50  # from where on there is a warning
 
 
@@ -88,7 +82,7 @@ def read_contents(params: Params, encoder: DualEncoder) -> Contents:
     source, used = open_source(params.data), encoder.settings
     SCRATCH.mkdir(exist_ok=True)
     with TemporaryDirectory(dir=SCRATCH) as place:
-        folder, whole = Path(place), params.data.model_copy(update={"train_queries": None})
+        folder, whole = Path(place), params.data.model_copy(update={"train_queries": None, "passages": None})
         prepare(whole, source, folder, seed=params.seed)
         titled, queries = (
             pl.scan_parquet(table).gather_every(-(-count_rows(table) // SAMPLE)).collect()
@@ -114,7 +108,7 @@ def fit_params(source: str, path: Path | None, arguments: Sequence[str]) -> Iter
     Values that arguments (`KEY=VALUE`) give are kept, and others follow from them.
     """
     experiment.refuse_second()
-    settings, by = ["data.train_queries=null", f"data.source={source}"], ["--data", source]
+    settings, by = ["data.train_queries=null", "data.passages=null", f"data.source={source}"], ["--data", source]
     if device().type == "cuda":
         settings.append(GPU_TOKENS)
     if path is not None:
@@ -125,7 +119,8 @@ def fit_params(source: str, path: Path | None, arguments: Sequence[str]) -> Iter
     found, model = read_contents(params, encoder), cast(PreTrainedModel, encoder.query)
     stated = read_stated(Source.of(params.encoder))
     longest = stated.readable(model) or int(found.passages.tokens.max())
-    chosen = _values(params, experiment.given(arguments), found, longest, model.config.num_hidden_layers)
+    model_is = longest, model.config.num_hidden_layers, bool(stated.use)
+    chosen = _values(params, experiment.given(arguments), found, *model_is)
     encoder.freeze_lower(chosen.get("encoder.frozen_layers", params.encoder.frozen_layers))
     experiment.lay_over(settings, chosen=chosen, by=shlex.join([*by, *arguments]))
     params = load_params()
@@ -147,8 +142,13 @@ def check_base_model(params: Encoder) -> str:
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
-def _values(base: Params, own: Collection[str], found: Contents, longest: int, layers: int) -> dict[str, Any]:
-    """The chosen values, by their dotted names; the user's `own` stay, and others follow from them."""
+def _values(
+    base: Params, own: Collection[str], found: Contents, longest: int, layers: int, retrieves: bool
+) -> dict[str, Any]:
+    """The chosen values, by their dotted names; the user's `own` stay, and others follow from them.
+
+    `retrieves`: whether the base model's files say how it makes embeddings. If not, the first retriever is trained.
+    """
     chosen = dict[str, Any]()
 
     def choose(name: str, value: Any) -> Any:
@@ -162,25 +162,28 @@ def _values(base: Params, own: Collection[str], found: Contents, longest: int, l
     read = choose("encoder.passage_length", min(longest, found.passages.length(WHOLE_PASSAGES)))
     pair = choose("train_cross_encoder.max_length", min(longest, PAIR_TOKENS, asked + read))
     choose("encoder.frozen_layers", min(base.encoder.frozen_layers, layers // 2))
-    batch = 64 if n >= 2000 else max(2, min(32, n // 4))  # so that a pass over few queries has steps enough
-    scored = max(SCORED, STEPS["train_dual_encoder"] * batch)  # those queries that M_de's steps read once
-    scored = choose("denoise.queries", scored if scored < n else None) or n
-    few = min(base.train_cross_encoder.batch_size, max(2, n // 2))
-    trainings = {"train_retriever": (n, batch), "train_cross_encoder": (n, few), "train_dual_encoder": (scored, batch)}
-    for training, (queries, most) in trainings.items():
+    batch = 64 if n >= FEW else max(2, min(32, n // 4))  # so that a pass over few queries has steps enough
+    few = max(2, min(base.train_cross_encoder.batch_size, n // 2))
+    sizes = dict.fromkeys(("train_retriever", "train_dual_encoder", "train_no_gnn"), batch)
+    for training, most in (sizes | {"train_cross_encoder": few}).items():
+        usual = base.value("train_dual_encoder" if training == "train_retriever" and not retrieves else training)
         size = choose(f"{training}.batch_size", most)
-        choose(f"{training}.epochs", _passes(training, queries / size))
+        steps = usual.steps * usual.batch_size / size
+        choose(f"{training}.steps", ceil(min(steps, MOST_PASSES * n / size)))
+    read_once = base.train_dual_encoder.steps * base.train_dual_encoder.batch_size
+    choose("denoise.queries", read_once if read_once < n else None)
     depth = choose("mine_candidates.depth", max(2, min(base.mine_candidates.depth, passages // 2)))
     last = max(2, min(base.denoise.range_max, depth))
     choose("bm25.depth", min(base.bm25.depth, passages))
-    choose("train_cross_encoder.range_min", min(base.train_cross_encoder.range_min, last - 1))
-    choose("train_cross_encoder.range_max", last)
+    choose("train_cross_encoder.range_min", min(base.train_cross_encoder.range_min, depth - 1))
     choose("denoise.range_max", last)
     choose("denoise.candidates", min(base.denoise.candidates, last))
     on_gpu = device().type == "cuda"
     choose("build_graph.k", min(passages, K, K if on_gpu else max(FEWEST_K, EDGES // n)))
-    choose("build_graph.labelled", True)
-    _choose_mgt(choose, n)
+    rounds = fold_count(choose("mgt.beta", round(1 / max(2, min(MOST_FOLDS, n // FOLD)), 3)))
+    choose("mgt.alone.learning_rate", base.mgt.alone.learning_rate * (0.5 if n < FEW else 1))
+    for phase in ("alone", "joint"):  # at most a fold
+        choose(f"mgt.{phase}.batch_size", max(2, min(base.value(f"mgt.{phase}.batch_size"), n // rounds)))
     choose("encoder.chunk_size", 2 ** int(np.log2((4 if on_gpu else 1) * CHUNK_TOKENS / read)))
     # PAIR and Dual-Cross-Encoder read as many tokens.
     choose("dual_cross.max_length", pair)
@@ -188,34 +191,6 @@ def _values(base: Params, own: Collection[str], found: Contents, longest: int, l
     if base.pair.teacher is not None:
         choose("pair.teacher.max_length", pair)
     return chosen
-
-
-def _choose_mgt(choose: Callable[[str, Any], Any], n: int) -> None:
-    """Folds, rates and steps of Masked Graph Training and of its control, for n training queries."""
-    rounds = fold_count(choose("mgt.beta", round(1 / max(2, min(MOST_FOLDS, n // FOLD)), 3)))
-    choose("mgt.sums", True)
-    choose("mgt.alone.softmax", "corpus")
-    choose("mgt.alone.learning_rate", 5e-4 if n < 2000 else 1e-3)
-    # E_Q learns with the GNN, and passages keep the vectors that are cached; the rates are for a softmax over all of
-    # them. Without dropout E_Q learns few queries by heart.
-    choose("mgt.joint.softmax", "corpus")
-    choose("mgt.joint.dropout", 0.1)
-    choose("mgt.joint.encoder_learning_rate", 1e-4)
-    choose("mgt.joint.gnn_learning_rate", 3e-4)
-    for phase, most in (("mgt.alone", 1024), ("mgt.joint", 160), ("train_no_gnn", 64)):
-        size = choose(f"{phase}.batch_size", max(2, min(most, n // rounds)))
-        each = rounds * max(1, round(n / rounds / size))
-        # The GNN alone trains whole passes, in which each fold is masked once.
-        passes = max(1, round(STEPS[phase] / each)) if phase == "mgt.alone" else _passes(phase, each)
-        steps = steps_of(choose(f"{phase}.epochs", passes), each)
-        choose(f"{phase}.evaluate_every", max(1, round(steps / EVALUATIONS[phase])))
-        choose(f"{phase}.patience", EVALUATIONS[phase])  # it does not stop early
-
-
-def _passes(training: str, steps: float) -> float:
-    """The passes over the queries, of so many steps each, that a training takes: part of one if they are many."""
-    passes = min(MOST_PASSES, ceil(100 * STEPS[training] / max(1, round(steps))) / 100)
-    return int(passes) if passes == int(passes) else passes
 
 
 # --- what is told -----------------------------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.pipeline.params import Denoise, Pair
-from gnn_encoder.train.candidates import denoise, to_score
+from gnn_encoder.pipeline.params import Denoise
+from gnn_encoder.train.candidates import denoise, spread
 from gnn_encoder.train.examples import examples_from_candidates, examples_table
 
 log = logging.getLogger(__name__)
@@ -17,42 +17,38 @@ NOTHING_TO_LABEL = (
     "there are no unlabelled queries: PAIR pre-trains on the labelled ones. Name a file of your own in "
     "data.unlabelled, or let data.train_queries leave some out, whose labels are then hidden"
 )
-# Adds the teacher's column `score` (0..1) to columns query, passage, listed; those that are listed are candidates.
-Score = Callable[[pl.DataFrame], pl.DataFrame]
+Score = Callable[[pl.DataFrame], pl.DataFrame]  # adds the teacher's column `score`, 0..1, to columns query, passage
 Labelled = tuple[pl.DataFrame, dict[str, Any]]  # an EXAMPLES table, and counts
 
 
-def label_labelled(
-    candidates: pl.DataFrame, pairs: pl.DataFrame, section: Pair, ranks: Denoise, score: Score
-) -> Labelled:
+def label_labelled(candidates: pl.DataFrame, pairs: pl.DataFrame, section: Denoise, score: Score | None) -> Labelled:
     """Examples of the labelled queries, from `pairs` and the first retriever's candidates, and the counts of `denoise`.
 
-    Without pseudo-labels (the paper's "w/o KD") all candidates that are not labelled are negatives. `ranks` says which
-    are scored, besides the labelled pairs.
+    Without a teacher (the paper's "w/o KD") all candidates that are not labelled are negatives.
     """
-    if not section.pseudo_labels:
+    if score is None:
         return examples_from_candidates(pairs, candidates), {}
-    scored = score(to_score(candidates, ranks, pairs))
-    return denoise(scored, pairs, positive_threshold=section.s_pos, negative_threshold=section.s_neg)
+    scored = score(spread(candidates, section.range_max, section.candidates))
+    thresholds = section.model_dump(include={"positive_threshold", "negative_threshold"})
+    return denoise(scored, pairs, **thresholds)
 
 
-def label_unlabelled(
-    candidates: pl.DataFrame, hidden: pl.DataFrame, section: Pair, ranks: Denoise, score: Score
-) -> Labelled:
+def label_unlabelled(candidates: pl.DataFrame, hidden: pl.DataFrame, section: Denoise, score: Score) -> Labelled:
     """Examples of the unlabelled queries, and how often their pseudo-labels are right.
 
-    A candidate scored above `pair.s_pos` is a positive, one scored below `pair.s_neg` is a hard negative, and the
-    others are neither. `hidden` are the labels that some of the queries have, columns query, passage.
+    A candidate scored above `positive_threshold` (the paper's s_pos) is a positive, one scored below
+    `negative_threshold` (s_neg) is a hard negative, and the others are neither. `hidden` are the labels that some of
+    the queries have, columns query, passage.
     """
-    scored = score(to_score(candidates, ranks))
-    positive, negative = pl.col("score") > section.s_pos, pl.col("score") < section.s_neg
+    scored = score(spread(candidates, section.range_max, section.candidates))
+    s_pos, s_neg = section.positive_threshold, section.negative_threshold
     ordered = scored.sort("query", "passage")
-    examples = examples_table(ordered.filter(positive), ordered.filter(negative))
+    examples = examples_table(*(ordered.filter(one) for one in (pl.col("score") > s_pos, pl.col("score") < s_neg)))
     if examples.is_empty():
         count, highest = scored["query"].n_unique(), scored["score"].to_numpy().max()
         told = f"no candidate of {count} unlabelled queries scores above it; the highest score is {highest:.2f}"
-        cure = "lower pair.s_pos, or train the teacher longer (pair.teacher)"
-        raise UserError(f"pair.s_pos is {section.s_pos}: {told}; {cure}")
+        cure = "lower it, or train the teacher longer (train_cross_encoder.steps, or those of pair.teacher)"
+        raise UserError(f"denoise.positive_threshold is {s_pos}: {told}; {cure}")
     counts = {
         "queries": scored["query"].n_unique(),
         "queries_with_a_pseudo_positive": len(examples),
@@ -62,7 +58,7 @@ def label_unlabelled(
     for name, value in counts.items():
         log.info("%s: %d", name.replace("_", " "), value)
     known = scored.join(hidden.select("query").unique(), on="query", how="semi")
-    thresholds = dict.fromkeys([(section.s_pos, section.s_neg), *THRESHOLDS])
+    thresholds = dict.fromkeys([(s_pos, s_neg), *THRESHOLDS])
     quality = [accuracy(known, hidden, s_pos=p, s_neg=n) for p, n in thresholds]
     for row in quality:
         log.info("%s", ", ".join(f"{k.replace('_', ' ')} {v:.3g}" if v is not None else k for k, v in row.items()))

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.files import MANIFEST, read_json
+from gnn_encoder.base.files import MANIFEST, is_empty, read_json
 from gnn_encoder.base.matrix import Rows, Scores
 from gnn_encoder.base.tables import PASSAGES, count_rows
-from gnn_encoder.base.words import is_empty
 from gnn_encoder.controls.hybrid import HybridIndex
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL, REGISTRY, read_registry

@@ -27,6 +27,6 @@ def default_and_key() -> list[tuple[list[str], list[str]]]:
 def test_each_default_is_the_value_of_its_key() -> None:
     params = values(ROOT / "params.yaml")
     rows = default_and_key()
-    assert (["6"], ["build_graph.k"]) in rows
+    assert (["40"], ["mgt.alone.steps"]) in rows
     told = {key: yaml.safe_load(value) for default, keys in rows for key, value in zip(keys, default, strict=True)}
     assert told == {key: reduce(lambda section, name: section[name], key.split("."), params) for key in told}

@@ -54,7 +54,12 @@ def message(values: object, folder: Path) -> str:
         ("data", "name", "nq", "data.name is set, which source insuranceqa does not read; remove it"),
         ("data", "names", 120, f"data.names is 120: must be lines of `key: value`; {DEFAULTS}"),
         ("data", "names", {"test": "t"}, f"data.names.train is missing; {DEFAULTS}"),
-        ("distil", "learning_rate", float("inf"), "distil.learning_rate is inf: input should be a finite number"),
+        (
+            "train_no_gnn",
+            "learning_rate",
+            float("inf"),
+            "train_no_gnn.learning_rate is inf: input should be a finite number",
+        ),
         (
             "encoder",
             "query_prefix",
@@ -101,8 +106,8 @@ def test_some_parameters_alone(values: dict[str, Any], tmp_path: Path) -> None:
     for read in (
         lambda: some.bm25,
         lambda: some.mgt.layers,
-        lambda: some.pair.s_pos,
-        lambda: some.pair.pretrain.epochs,
+        lambda: some.pair.pseudo_labels,
+        lambda: some.pair.pretrain.steps,
         lambda: some.value("mgt.gate"),
     ):
         with pytest.raises(AttributeError):

@@ -69,7 +69,7 @@ def base(path: Path) -> Any:
 
 
 GNN = {"dimension": 2, "edge_dimension": 2, "layers": 1, "heads": 1, "gate": 0.5, "edge_features": "none"}
-GNN |= {"labelled": False, "similarity": "dot"}
+GNN |= {"labels": False, "similarity": "dot"}
 LOADERS: dict[str, tuple[str, Callable[[Path, Trap], None], Callable[[Path], Any]]] = {
     "base model": ("model.safetensors", pickled, base),
     "base model in torch's old form": ("pytorch_model.bin", as_checkpoint, base),

@@ -7,8 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from gnn_encoder.base.judgements import find_identical
 from gnn_encoder.base.tables import PASSAGES as PASSAGES_TABLE
-from gnn_encoder.data.duplicates import find_identical
 
 from ..texts import write
 

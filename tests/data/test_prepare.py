@@ -13,7 +13,7 @@ import pytest
 from gnn_encoder.base.tables import SPLITS
 
 from ..project import ROOT
-from .conftest import Write
+from .conftest import Refused, Write
 from .sources import ASH, BEIR, OAK, QUERIES, SOURCES, YEW, lines
 
 Prepared, Rows = Callable[..., Path], Callable[[Path], list[Any]]
@@ -145,6 +145,23 @@ def test_a_sample_of_train_and_hidden_labels(size: int | None, train: int, hidde
     assert not set(qids(target, "unlabelled")) & set(qids(target, "train"))
     judged = pl.read_parquet(target / "qrels" / "unlabelled.parquet")["qid"]
     assert set(judged) == set(qids(target, "unlabelled"))
+
+
+def test_a_sample_of_the_passages(prepared: Prepared, rows: Rows, refused: Refused) -> None:
+    """It holds all that the queries of a split are judged with, in the source's order; the splits stay as they are."""
+    keys, drawn = TINY | {"train_queries": 20}, ((1, None), (1, 70), (1, 70), (2, 70))
+    made = [prepared(**keys, passages=n, seed=seed, out=f"{i}") for i, (seed, n) in enumerate(drawn)]
+    whole, one, same, other = (rows(target / "passages.parquet") for target in made)
+    kept = {pid for pid, *_ in one}
+    assert len(kept) == len(other) == statistics(made[1])["passages"]["passages"] == 70
+    assert one == [row for row in whole if row[0] in kept] == same != other
+    qrels = [{name: rows(target / "qrels" / f"{name}.parquet") for name in (*SPLITS, "unlabelled")} for target in made]
+    hidden, judged = qrels[0].pop("unlabelled"), {pid for split in SPLITS for _, pid, _ in qrels[0][split]}
+    assert qrels[1].pop("unlabelled") == [row for row in hidden if row[1] in kept] != hidden
+    assert qrels[1] == qrels[0] and judged < kept
+    assert qids(made[1], "unlabelled") == qids(made[0], "unlabelled")
+    rule = f"the passages that the queries are judged with are {len(judged)} alone; raise it to these or more, or lower"
+    refused(f"data.passages is {len(judged) - 1}: {rule}", **keys, passages=len(judged) - 1)
 
 
 def test_the_users_unlabelled_queries_stand_after_the_hidden_ones(prepared: Prepared, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.data.packages import open_insuranceqa
+from gnn_encoder.data.formats import open_insuranceqa
 from gnn_encoder.data.prepare import open_source
 from gnn_encoder.data.reading import DataSource, find, read_columns, read_json_lines, read_judged, read_lines
 
@@ -72,7 +72,7 @@ def test_insuranceqa(folder: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     (path / "valid.json.gz").unlink()
     with pytest.raises(UserError, match=r"valid\.json\.gz: no such file"):
         open_insuranceqa(path)
-    monkeypatch.setattr("gnn_encoder.data.packages.find_spec", lambda name: None)
+    monkeypatch.setattr("gnn_encoder.data.formats.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"run `pip install insuranceqa-data==1\.0`"):
         open_insuranceqa()
 

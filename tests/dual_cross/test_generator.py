@@ -48,8 +48,8 @@ def test_the_output_begins_by_naming_the_nearest_token(fresh: QueryGenerator) ->
 
 
 def test_word_frequencies(fresh: QueryGenerator, task: Callable[..., GeneratorTask]) -> None:
-    counted = task(epochs=1).token_counts(1174)
-    queries = task(epochs=1).batch("query", np.arange(6))
+    counted = task(steps=2).token_counts(1174)
+    queries = task(steps=2).batch("query", np.arange(6))
     ids = queries.input_ids[queries.attention_mask == 1].tolist()
     assert all(counted[token] == ids.count(token) for token in set(ids) - {fresh.template.prefix[0]})
     assert counted.sum() == len(ids) - 6  # all but [CLS]
@@ -67,7 +67,7 @@ def test_a_folder_holds_it_all(bert: QueryGenerator, task: Callable[..., Generat
     assert not list((tmp_path / "model").glob("*.bin"))
     loaded = QueryGenerator.load(Source(str(tmp_path / "model")), precision="fp32").for_inference()
     assert (loaded.start, loaded.end) == (bert.start, bert.end)
-    batch, of_transformers = task(epochs=1).batch("passage", np.arange(4)), AutoModelForSeq2SeqLM.from_pretrained
+    batch, of_transformers = task(steps=2).batch("passage", np.arange(4)), AutoModelForSeq2SeqLM.from_pretrained
     how = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "decoder_input_ids": batch.input_ids}
     with torch.inference_mode():
         models = bert.model.eval(), loaded.model, of_transformers(tmp_path / "model").eval()
@@ -99,7 +99,7 @@ def test_step_equals_cross_entropy(
 ) -> None:
     monkeypatch.setattr(module, "PAIRS_AT_A_TIME", at_a_time)
     fresh.double()
-    made = task(epochs=2, batch_size=3)
+    made = task(steps=4, batch_size=3)
     assert len(made) == 4
     loss = made.step(3)
     found = {name: p.grad.clone() for name, p in fresh.named_parameters() if p.grad is not None}

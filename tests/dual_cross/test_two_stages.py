@@ -101,7 +101,7 @@ def test_generated_examples_by_hand() -> None:
 def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> None:
     changed = change(params, queries=50)
     found = [pretrain(changed, tmp_path / str(paired), paired=paired) for paired in (False, True)]
-    assert len(found[0]) == len(found[1]) == 2 * 3  # two passes of 50 / 16 batches
+    assert len(found[0]) == len(found[1]) == params.dual_cross.pretrain.steps
     for one, other in zip(*found, strict=True):
         assert one.queries.tolist() == other.queries.tolist() and one.passages.tolist() == other.passages.tolist()
         assert one.passages.tolist() == (one.queries // 2).tolist()  # the query's own passage, and no hard negative
@@ -118,10 +118,10 @@ def test_hard_negatives(params: Params, tmp_path: Path, kind: str, step: int) ->
 
 
 @pytest.mark.parametrize(("paired", "length", "shared"), [(True, 48, False), (False, None, True)])
-def test_a_stage_of_no_epochs_leaves_the_base_model(
+def test_a_stage_of_no_steps_leaves_the_base_model(
     params: Params, tmp_path: Path, paired: bool, length: int | None, shared: bool
 ) -> None:
-    params = change(params, {"epochs": 0})
+    params = change(params, {"steps": 0})
     params = params.model_copy(update={"encoder": params.encoder.model_copy(update={"shared": shared})})
     pretrain(params, tmp_path, paired=paired)
     found = DualEncoder.load(tmp_path, precision="fp32").for_inference()

@@ -10,7 +10,7 @@ from gnn_encoder import GNNEncoder
 from gnn_encoder.base.matrix import Matrix
 
 M, N, D = 80, 320, 8
-SMALL: dict[str, Any] = {"k": 4, "heads": 2, "beta": 0.25, "epochs": 1, "batch_size": 32, "seed": 3}
+SMALL: dict[str, Any] = {"k": 4, "heads": 2, "beta": 0.25, "steps": 8, "batch_size": 32, "seed": 3}
 
 
 def unit(rows: NDArray[Any]) -> Matrix:

@@ -33,7 +33,7 @@ def files(tmp_path: Path) -> dict[str, str]:
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Train for few steps."""
-    monkeypatch.setattr(informing, "GNNEncoder", partial(GNNEncoder, epochs=1, evaluate_every=10))
+    monkeypatch.setattr(informing, "GNNEncoder", partial(GNNEncoder, steps=20))
 
 
 def inform(given: dict[str, str]) -> tuple[int, str]:

@@ -2,7 +2,6 @@
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -26,20 +25,22 @@ from ..built import BASE, SYSTEM
 from ..project import call_stage, set_params
 
 
-@pytest.mark.parametrize("added", [{"sums": False, "softmax": "batch"}, {"sums": True, "softmax": "corpus"}])
+@pytest.mark.parametrize(("labels", "softmax"), [(False, "batch"), (True, "corpus")])
 def test_against_train_mgt_and_encode_corpus(
-    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, added: dict[str, Any]
+    built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, labels: bool, softmax: str
 ) -> None:
     """As in the paper, and with what the estimator adds by default."""
     shutil.copytree(built, tmp_path / "project")
     monkeypatch.chdir(tmp_path / "project")
-    set_params(Path(), mgt__sums=added["sums"], mgt__alone__softmax=added["softmax"], mgt__joint__epochs=0)
+    set_params(Path(), mgt__labels=labels, mgt__softmax=softmax, mgt__joint__steps=0)
+    call_stage("build_graph", SYSTEM)
     params, mgt = load_params(), load_params().mgt
     passages = open_matrix(project.embeddings(BASE))
-    queries = {split: embed_table(BASE, project.queries(split), params.encoder) for split in ("train", "dev")}
+    encoder = project.encoder(BASE)
+    queries = {split: embed_table(encoder, project.queries(split), params.encoder) for split in ("train", "dev")}
     pairs = {split: relevant_pairs(*project.tables(split)) for split in queries}
-    shared = mgt.alone.model_dump() | {"beta": mgt.beta, "negatives": mgt.negatives, "sums": mgt.sums}
-    gnn = GNNEncoder(k=params.build_graph.k, seed=params.seed, **shared)
+    shared = mgt.alone.model_dump() | {"beta": mgt.beta, "negatives": mgt.negatives}
+    gnn = GNNEncoder(k=params.build_graph.k, labels=labels, softmax=softmax, seed=params.seed, **shared)
     gnn.fit(passages, queries["train"], pairs["train"].to_numpy(), dev=(queries["dev"], pairs["dev"].to_numpy()))
     np.testing.assert_array_equal(gnn.graph_.passages, open_graph(SYSTEM).passages)
 

@@ -26,12 +26,12 @@ TEXTS = [
 RANKINGS = {
     "dual_encoder": [[0, 1, 2], [0, 1, 2], [0, 1, 2]],
     "gnn_encoder": [[0, 1, 2], [1, 0, 2], [3, 0, 1]],
-    "retriever": [[3, 0, 1], [0, 3, 1], [2, 0, 1]],
+    "untouched": [[3, 0, 1], [0, 3, 1], [2, 0, 1]],
 }
 RECIPROCAL_RANKS = {
     "dual_encoder": [1.0, 1 / 2, 1 / 3],
     "gnn_encoder": [1.0, 1.0, 0.0],
-    "retriever": [1 / 2, 1 / 3, 1.0],
+    "untouched": [1 / 2, 1 / 3, 1.0],
 }
 
 

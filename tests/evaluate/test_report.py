@@ -10,10 +10,10 @@ import pytest
 from matplotlib.image import imread
 
 from gnn_encoder.base.files import write_json
-from gnn_encoder.evaluate import informed
-from gnn_encoder.evaluate.informed import won_and_lost_table
+from gnn_encoder.evaluate import slices
 from gnn_encoder.evaluate.judge import read_values
 from gnn_encoder.evaluate.report import measures_of, recall_of, render, write_figures
+from gnn_encoder.evaluate.slices import won_and_lost_table
 from gnn_encoder.evaluate.tables import claim_of_main
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
@@ -104,7 +104,7 @@ def test_what_is_missing_is_told(one_branch: Path, params: Params, system: str) 
 
 
 def test_the_claim_what_was_chosen_and_what_informs(one_branch: Path, params: Params) -> None:
-    values = read_values(["retriever", "dual_encoder", "gnn_encoder"])
+    values = read_values(["untouched", "dual_encoder", "gnn_encoder"])
     write_json(project.METRICS / "gnn_encoder" / "claim.json", claim_of_main(values, "RR@10"))
     half = {"setting": {"weight": -0.25}, "value": 0.5}
     choice = {"measure": "RR@10", "queries": 3, "chosen": half, "tried": [half]}
@@ -114,7 +114,7 @@ def test_the_claim_what_was_chosen_and_what_informs(one_branch: Path, params: Pa
     told = {"attention": {"labelled": share}, "counts": {"queries": 9, "won": 1, "lost": 0}, "cases": [case]}
     write_json(project.evaluation("gnn_encoder") / "informed.json", told)
     text = Structure(render(params)).text
-    # Mean reciprocal ranks: 11/18 of M_de and of the first retriever, 12/18 of GNN-encoder.
+    # Mean reciprocal ranks: 11/18 of M_de and of the base model, 12/18 of GNN-encoder.
     assert text.count("GNN-encoder against M") == 1 and "in RR@10: test +5.6 [" in text
     for told in ("Chosen on 3 dev queries", "weight -0.25", "a labelled query 0.250 0.200 to 0.300", "<b>? text –"):
         assert told in text
@@ -122,7 +122,7 @@ def test_the_claim_what_was_chosen_and_what_informs(one_branch: Path, params: Pa
 
 def test_what_gains_stands_first_and_what_loses_last(one_branch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """M_de has the relevant p1 at rank 2, GNN-encoder at rank 1; the first query is the same for both."""
-    monkeypatch.setattr(informed, "LONGEST", 20)
+    monkeypatch.setattr(slices, "LONGEST", 20)
     found = won_and_lost_table("gnn_encoder", "RR@10")
     assert found and found.columns == ["query", "first by M_de", "first by GNN-encoder", "RR@10"]
     link = "see …"
@@ -131,7 +131,7 @@ def test_what_gains_stands_first_and_what_loses_last(one_branch: Path, monkeypat
         ["third?", link, "{{ 7 * 7 }} {% raw …", "0.33 → 0.00"],
     ]
     assert found.note == "1 queries better, 1 worse, 1 the same"
-    assert won_and_lost_table("distilled", "RR@10") is None, "a branch without a main system"
+    assert won_and_lost_table("pair", "RR@10") is None, "nothing of it was measured"
 
 
 def test_csv() -> None:

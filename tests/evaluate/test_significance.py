@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from gnn_encoder.evaluate import significance
-from gnn_encoder.evaluate.significance import Comparison, bootstrap_interval, compare, compare_with, holm, interval
+from gnn_encoder.evaluate import measures
+from gnn_encoder.evaluate.measures import Comparison, bootstrap_interval, compare, compare_with, holm, interval
 
 
 @pytest.fixture(autouse=True)
@@ -71,5 +71,5 @@ def test_the_bootstrap_is_near_the_t_distribution(monkeypatch: pytest.MonkeyPatc
     found = bootstrap_interval(values, seed=1)
     assert found == pytest.approx(interval(values), abs=0.01)
     assert bootstrap_interval(np.full(5, 0.25), seed=1) == pytest.approx((0.25, 0.25))
-    monkeypatch.setattr(significance, "RESAMPLES_AT_A_TIME", 7)
+    monkeypatch.setattr(measures, "RESAMPLES_AT_A_TIME", 7)
     assert bootstrap_interval(values, seed=1) == pytest.approx(found, abs=1e-12), "in parts"

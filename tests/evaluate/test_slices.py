@@ -13,7 +13,7 @@ import pytest
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, write_table
 from gnn_encoder.evaluate import slices as module
-from gnn_encoder.evaluate.significance import compare
+from gnn_encoder.evaluate.measures import compare
 from gnn_encoder.evaluate.slices import (
     THIRDS,
     About,
@@ -194,6 +194,6 @@ def test_table_of_a_split() -> None:
         ["nearest training query: upper third (from 0.750)", "1", "100.0", "50.0\n-50.0 [-100.0, +100.0]\np = 1.00"],
         ["a relevant passage is cut: no", "2", "25.0", better],
     ]
-    assert slices_table("distilled", sliced, "test").columns[2:] == ["M_de", "PAIR", "GNN-encoder"], "no main system"
+    assert slices_table("built", sliced, "test").columns[2:] == ["M_de", "PAIR", "GNN-encoder"], "no main system"
     unknown = replace(sliced, about=replace(ABOUT, left_out=("labelled", "cut")))
     assert "Answers judge these queries" in slices_table("gnn_encoder", unknown, "test").note

@@ -7,7 +7,7 @@ import pytest
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import write_json
-from gnn_encoder.evaluate.significance import Comparison
+from gnn_encoder.evaluate.measures import Comparison
 from gnn_encoder.evaluate.tables import (
     Table,
     branch_tables,

@@ -13,7 +13,7 @@ import yaml
 from scipy import stats
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.evaluate.trials import ablation_tables, queue_command, read_ablations
+from gnn_encoder.evaluate.judge import ablation_tables, queue_command, read_ablations
 from gnn_encoder.pipeline.experiment import preview
 
 from ..pipelines import IDENTITY

@@ -52,13 +52,12 @@ class Case:
 
 
 # A step of a training, also of the second phase of MGT as the default has it; a window of a matrix.
-DEFAULT = {"mgt__sums": True, "mgt__alone__softmax": "corpus", "mgt__joint__softmax": "corpus"}
 # Every dev score that is the best so far is a checkpoint too, the first one that of step 0.
 CASES = [
-    Case("train_dual_encoder retriever", "data/retriever", CHECKPOINT, 4, 1, "first retriever (DPR): resuming at step"),
+    Case("train_dual_encoder dual_encoder", "data/dual_encoder", CHECKPOINT, 4, 1, "M_de: resuming at step"),
     Case(
         *("train_mgt gnn_encoder", "data/mgt/gnn_encoder", CHECKPOINT, 14, 1),
-        *("encoder and GNN: resuming at step", DEFAULT),
+        *("encoder and GNN: resuming at step", {"mgt__softmax": "corpus"}),
     ),
     Case("encode_corpus gnn_encoder", "data/embeddings/gnn_encoder", BLOCK, 5, 0),
 ]
@@ -108,12 +107,12 @@ def test_a_kill_while_the_artifact_is_replaced(stages: Any, renames: int, presen
 
 def test_another_experiment_does_not_resume(stages: Any) -> None:
     order = {"settings": OFTEN, "counted": CHECKPOINT}
-    assert stages.stage("train_dual_encoder", "retriever", **order, kill_after=3).status == -signal.SIGKILL
-    stages.set_params(train_retriever__learning_rate=2.0e-3)
-    other = stages.stage("train_dual_encoder", "retriever", **order)
+    assert stages.stage("train_dual_encoder", "dual_encoder", **order, kill_after=3).status == -signal.SIGKILL
+    stages.set_params(train_dual_encoder__learning_rate=2.0e-3)
+    other = stages.stage("train_dual_encoder", "dual_encoder", **order)
     assert other.status == 0, other.stderr
     assert "resuming" not in other.stderr
-    assert other.calls > 8, "of its start, and of each of the 8 steps"
+    assert other.calls > 16, "of its start, and of each of the 16 steps"
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
@@ -152,7 +151,7 @@ def test_a_stage_names_damage_and_its_cure_before_it_works(stages: Any) -> None:
     for kind, path, command, cure in (
         ("a flipped bit", f"{MATRIX}/embeddings.npy", "train_mgt gnn_encoder", "cache_passages.py dual_encoder"),
         ("half of a file", "data/mgt/gnn_encoder/gnn.safetensors", "encode_corpus gnn_encoder", "train_mgt.py gnn_"),
-        ("an empty file", "data/prepared/passages.parquet", "cache_passages retriever", "prepare.py"),
+        ("an empty file", "data/prepared/passages.parquet", "cache_passages dual_encoder", "prepare.py"),
     ):
         assert damage(stages.folder / path, kind)
         before, artifact = stages.hashes("data", "metrics", "plots"), str(Path(path).parent)

@@ -146,7 +146,7 @@ KEYS = [*SECTIONS, "mgt.beta", "data.path", "data.names.train"]
 
 
 @given(
-    key=st.sampled_from(KEYS), value=mangled(b"{alone: {epochs: 1}, path: /x}"), config=mangled(b"mgt:\n  beta: 0.1\n")
+    key=st.sampled_from(KEYS), value=mangled(b"{alone: {steps: 1}, path: /x}"), config=mangled(b"mgt:\n  beta: 0.1\n")
 )
 def test_changes_of_params(key: str, value: bytes, config: bytes) -> None:
     """A change is made or refused, and a refused one changes nothing."""

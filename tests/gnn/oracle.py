@@ -75,25 +75,25 @@ def informed(
     """
     c = gnn.config
 
-    def feature(name: str, place: tuple[int, ...], one: Tensor, other: Tensor) -> Tensor | None:
-        return x[name][place] if c.edge_features == "cross_encoder" else one * other
+    def feature(name: str, *place: int) -> Tensor | None:
+        return x[name][place] if c.edge_features == "cross_encoder" else None
 
     h_q_prime = []
     for q, h in enumerate(x["h_q"]):
         if c.layers == 1:
             h_q_prime.append(h)
             continue
-        neighbours = [(h, feature("query_loops", (q,), h, h))]
+        neighbours = [(h, feature("query_loops", q))]
         for p in read[q]:
-            neighbours.append((x["cached"][p], feature("pairs", (q, p), h, x["cached"][p])))
+            neighbours.append((x["cached"][p], feature("pairs", q, p)))
         gathered = gat(gnn.query_attention, h, neighbours)  # Eq. 6
         h_q_prime.append(gnn.combine.weight @ torch.cat([gathered, h]) + gnn.combine.bias)  # Eq. 7
     result = []
     for p, h in enumerate(x["h_p"]):
         queries = heard[p]
         types = [(q, p) in labelled for q in queries]
-        neighbours = [(h_q_prime[q], feature("pairs", (q, p), x["h_q"][q], h)) for q in queries]
-        loop = (h, feature("passage_loops", (p,), h, h))
+        neighbours = [(h_q_prime[q], feature("pairs", q, p)) for q in queries]
+        loop = (h, feature("passage_loops", p))
         gathered = gat(gnn.passage_attention, h, [*neighbours, loop], [*types, False])  # Eq. 8
         f: Any = c.gate
         if c.gate == "learned":
@@ -101,9 +101,9 @@ def informed(
             if gnn.w_l is not None and any(types):
                 logits = logits + gnn.w_l
             f = 1 / (1 + torch.exp(-logits))  # Eq. 9
-        own = f * gathered + (gnn.W_p @ h if c.sums else h)  # Eq. 10
+        own = f * gathered + (gnn.W_p @ h if c.labels else h)  # Eq. 10
         asking = [x["h_q"][q] for q, asked in summed if asked == p]
-        if c.sums and asking:
+        if c.labels and asking:
             own = own + len(asking) ** (-gnn.exponent) * (gnn.W_l @ (gnn.A @ sum(asking)))
         result.append(own / (own @ own) ** 0.5 if c.similarity == "cosine" else own)
     return torch.stack(result)

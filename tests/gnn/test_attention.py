@@ -70,12 +70,6 @@ def test_dense_equals_a_loop(edge_dimension: int | None, masked: bool) -> None:
     assert_same(module.dense(target, sources, edges, loops, keep), torch.stack(oracle), leaves)
 
 
-def test_product_features_equal_those_that_are_made() -> None:
-    module, target, sources = layer(D), random(2, D, seed=1), random(2, 3, D, seed=2)
-    made = module.dense(target, sources, target.unsqueeze(1) * sources, target * target)
-    assert_same(module.dense(target, sources, product=True), made, [*module.parameters(), target, sources])
-
-
 @pytest.mark.parity
 @pytest.mark.parametrize("form", ["dense", "ragged"])
 def test_equals_gatconv(form: str) -> None:
@@ -144,7 +138,7 @@ def test_wrong_features_are_told() -> None:
     for told, wrong in (
         ("takes edge features of 4 columns", lambda: layer().dense(target, sources)),
         ("or neither", lambda: layer().dense(target, sources, edges)),
-        ("takes no edge features", lambda: layer(None).dense(target, sources, product=True)),
+        ("takes no edge features", lambda: layer(None).dense(target, sources, edges, edges[0])),
         ("labelled", lambda: layer(None).ragged(*flat, labelled=types)),
         ("labelled", lambda: layer(None, typed=True).ragged(*flat)),
     ):

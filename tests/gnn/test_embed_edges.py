@@ -12,11 +12,10 @@ from gnn_encoder.pipeline.stage import find_stage
 from ..project import call_stage, declare
 
 
-@pytest.mark.parametrize("features", ["product", "none"])
-def test_nothing_is_embedded_for_products(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, features: str) -> None:
+def test_nothing_is_embedded_without_features(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     declare(tmp_path)
     monkeypatch.chdir(tmp_path)
-    lay_over([f"mgt.edge_features={features}"])
+    lay_over(["mgt.edge_features=none"])
     for path in find_stage("embed_edges", ["gnn_encoder"]).inputs:  # empty: reading any of them would fail
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()

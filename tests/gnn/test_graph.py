@@ -70,8 +70,7 @@ def test_edges_of_passages() -> None:
     assert target.tolist() == [0, 0, 0, 2, 3, 3, 3]
 
 
-@pytest.mark.parametrize("cap", [None, 1, 3])
-def test_edges_equal_a_loop(cap: int | None) -> None:
+def test_edges_equal_a_loop() -> None:
     graph, generator = random_graph(), np.random.default_rng(1)
     keep_query, keep_edge = generator.random(graph.n) < 0.7, generator.random(graph.n * graph.k) < 0.7
     passages = generator.choice(graph.m, 25)
@@ -80,8 +79,8 @@ def test_edges_equal_a_loop(cap: int | None) -> None:
         mine = [e for e in range(graph.n * graph.k) if graph.passages[e // graph.k, e % graph.k] == passage]
         mine = [e for e in mine if keep_query[e // graph.k] and keep_edge[e]]
         mine.sort(key=lambda e: (-graph.score[e], e))
-        expected += [(e, place) for e in mine[:cap]]
-    rows, target = graph.passage_edges(passages, keep_query, keep_edge, cap)
+        expected += [(e, place) for e in mine]
+    rows, target = graph.passage_edges(passages, keep_query, keep_edge)
     assert list(zip(rows.tolist(), target.tolist(), strict=True)) == expected
     assert len(expected) > 20
 
@@ -173,6 +172,5 @@ def test_new_passages_are_linked_as_by_a_loop(monkeypatch: pytest.MonkeyPatch, l
         asking = [(-float(queries[q] @ passages[p]), q) for q in reached if not (labels_first and first[q, -1])]
         found.append([(q, p, -score) for score, q in sorted(asking)])
     least = reach(graph, first.reshape(-1) if labels_first else None)
-    for most in (None, 2):
-        assert link(queries, least, passages, most).rows() == [edge for edges in found for edge in edges[:most]]
-    assert link(queries, least, passages[:0], None).is_empty()
+    assert link(queries, least, passages).rows() == [edge for edges in found for edge in edges]
+    assert link(queries, least, passages[:0]).is_empty()

@@ -27,7 +27,7 @@ NO_LABELS = {"label_query": NOBODY, "label_passage": NOBODY}
 
 
 def network(**changes: Any) -> QueryPassageGNN:
-    config = {"dimension": 4, "edge_dimension": None, "layers": 2, "heads": 2, "gate": "learned", "labelled": True}
+    config = {"dimension": 4, "edge_dimension": None, "layers": 2, "heads": 2, "gate": "learned", "labels": True}
     return QueryPassageGNN(GNNConfig(**{**config, "edge_features": "none", "similarity": "dot", **changes}))
 
 
@@ -51,7 +51,7 @@ def test_some_pairs_are_left_out() -> None:
 def test_all_labels_are_summed_up_but_those_of_masked_queries() -> None:
     """Also those that are no edge of the graph."""
     judged = pl.DataFrame({"query": [0, 0, 1], "passage": [1, 2, 2]}, schema=PAIRS)
-    near, gnn = neighbourhood(judged, sums=True), network(sums=True)
+    near, gnn = neighbourhood(judged, sums=True), network()
     with torch.no_grad():
         gnn.W_l.copy_(torch.eye(4))
     passages, h_q = np.arange(3), torch.from_numpy(np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32))

@@ -46,7 +46,7 @@ def shut_and_summed(gnn: QueryPassageGNN) -> bool:
 
 
 def test_sums_start_as_the_closed_form_if_it_is_clearly_better() -> None:
-    gnn, form = network(sums=True), Form(weight=0.4, power=0.75, ridge=3.0, unit_length=False)
+    gnn, form = network(), Form(weight=0.4, power=0.75, ridge=3.0, unit_length=False)
     closed = ClosedForm(form=form, whitener=np.diag([4, 3, 2, 1]).astype(np.float32), value=0.6)
     # Passage 0 has one label, 1 two, 2 four; in each column their queries add up to 1.
     passages, queries = torch.eye(3, 4), torch.tensor([[1.0], [0.5], [0.25]]).expand(3, 4)
@@ -82,6 +82,6 @@ def test_training_that_ends_below_the_best_start_is_undone() -> None:
 
 
 def test_a_network_tries_what_it_has_weights_for() -> None:
-    for change, count in (({}, 12), ({"layers": 1}, 6), ({"gate": 0.5}, 4), ({"labelled": False}, 6)):
+    for change, count in (({}, 12), ({"layers": 1}, 6), ({"gate": 0.5}, 4), ({"labels": False}, 6)):
         starts = starts_of(network(**change))
         assert len(set(starts)) == len(starts) == count and starts[0] == IDENTITY

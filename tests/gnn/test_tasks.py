@@ -15,8 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gnn_encoder.base.judgements import Identical
-from gnn_encoder.gnn.edge_features import EdgeFeatures
-from gnn_encoder.gnn.graph import Graph, Labels
+from gnn_encoder.gnn.graph import EdgeFeatures, Graph, Labels
 from gnn_encoder.gnn.masking import CorpusSample, MaskedSchedule, Supervision
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
@@ -29,7 +28,7 @@ from gnn_encoder.gnn.tasks import (
     corpus_loss,
     subgraph_of,
 )
-from gnn_encoder.gnn.train import graphs_of
+from gnn_encoder.gnn.train import graphs_of, new_factor
 from gnn_encoder.pipeline.params import MGT
 from gnn_encoder.text.tokens import open_tokens
 from gnn_encoder.train.dev import DevSample, reciprocal_ranks
@@ -44,7 +43,7 @@ from .oracle import informed
 N, M, K, D_E = 8, 12, 3, 5
 UNLABELLED = {"training": 0, "unlabelled": 3, "default": 2, "paper": 0}  # queries of the graph without labels
 CONFIGS: dict[str, dict[str, Any]] = {
-    "default": {"labelled": True, "sums": True},
+    "default": {"labels": True},
     "paper": {"edge_features": "cross_encoder", "edge_dimension": D_E, "similarity": "dot"},
 }
 STEPS = range(4)  # one pass: 4 folds of 2 queries
@@ -74,20 +73,13 @@ class World:
             layers=2,
             heads=2,
             gate="learned",
-            edge_features="product",
-            labelled=False,
+            edge_features="none",
+            labels=False,
             similarity="cosine",
         ).model_copy(update=CONFIGS.get(kind, {}))
-        self.most = 2 if kind == "paper" else None
         judged = examples.known_pairs().filter(pl.col("passage") != 11)  # of query 2 it is known, but not labelled
-        self.near = Neighbourhood(
-            graph,
-            self.cached,
-            features if kind == "paper" else None,
-            Labels(judged, M),
-            sums=config.sums,
-            max_neighbours=self.most,
-        )
+        read_features = features if kind == "paper" else None
+        self.near = Neighbourhood(graph, self.cached, read_features, Labels(judged, M), sums=config.labels)
         self.fewer = self.near.without(judged)
         self.gnn = QueryPassageGNN(config)
         generator = torch.Generator().manual_seed(5)
@@ -97,7 +89,7 @@ class World:
         relevant = np.arange(M)[None] % 4 == np.arange(3)[:, None]
         self.supervision = Supervision(
             examples=examples,
-            schedule=MaskedSchedule(N, epochs=1, batch_size=2, beta=0.25, seed=1),
+            schedule=MaskedSchedule(N, steps=len(STEPS), batch_size=2, beta=0.25, seed=1),
             negatives=1,
             seed=1,
             dev=DevSample(np.array([1, 4, 6]), np.arange(M), relevant),
@@ -110,7 +102,7 @@ class World:
 
     def masked(self, number: int) -> list[int]:
         """Queries that must be out of the graph in a step."""
-        return list(self.examples.queries[self.supervision.schedule[number].fold].tolist())
+        return list(self.examples.queries[self.supervision.schedule.step(number).fold].tolist())
 
     def informed(self, h_q: Tensor, h_p: Tensor, masked: list[int], *, labels: bool = True) -> Tensor:
         """h'_p of the whole corpus from queries h_q, the masked ones cut out of the graph before anything is computed.
@@ -125,7 +117,7 @@ class World:
         heard: list[list[int]] = [[] for _ in range(M)]
         for e in np.argsort(-graph.score).tolist():
             q, p = edges[e]
-            if q not in masked and edges[e] not in dropped and len(heard[p]) != self.most:
+            if q not in masked and edges[e] not in dropped:
                 heard[p].append(q)
         x = {"h_q": h_q, "h_p": h_p, "cached": torch.from_numpy(self.cached), **self.features}
         summed = [(q, p) for q, p in judged if labels and q not in masked]
@@ -173,14 +165,15 @@ def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
         torch.testing.assert_close(one, other, rtol=1e-4, atol=5e-6)
 
 
-# Whose embeddings a batch's queries and the graph's nodes have. With `whole` the softmax goes over the corpus, of which
-# a sample is drawn if it has more passages.
-TASKS: dict[str, dict[str, Any]] = {
-    "alone": {"queries": "cached", "nodes": "cached"},
-    "joint": {"queries": "learnt", "nodes": "learnt"},
-    "alone_over_a_sample": {"queries": "cached", "nodes": "cached", "whole": 6},
-    "alone_over_the_corpus": {"queries": "cached", "nodes": "cached", "whole": M},
-    "queries_over_the_corpus": {"queries": "learnt", "nodes": "cached", "whole": M},
+# Whether the encoder learns too. With a number the softmax goes over the corpus, of which a sample is drawn if it has
+# more passages; or so many random ones, if the encoder reads them anew.
+TASKS: dict[str, tuple[bool, int | None]] = {
+    "alone": (False, None),
+    "joint": (True, None),
+    "alone_over_a_sample": (False, 6),
+    "alone_over_the_corpus": (False, M),
+    "joint_over_a_sample": (True, 6),
+    "joint_over_the_corpus": (True, 20 * M),
 }
 
 
@@ -188,43 +181,40 @@ class Case:
     """A task of the table, trained on `near`, by default on the world's graph, and scored on the world's."""
 
     def __init__(self, world: World, name: str, patch: pytest.MonkeyPatch, near: Neighbourhood | None = None) -> None:
-        self.world, made = world, TASKS[name]
-        self.queries, self.nodes, whole = made["queries"], made["nodes"], made.get("whole")
-        self.h_q = world.embeddings()[0].detach()
-        graphs, encoder, texts = (near or world.near, world.near), world.encoder, world.texts
-        cached = CachedEmbeddings(self.h_q, self.h_q[world.supervision.dev.queries])
-        learnt = LearntEmbeddings(encoder, texts, texts.query_tokens)
-        sides = (learnt if side == "learnt" else cached for side in (self.queries, self.nodes))
-        if whole is not None:
+        self.world, (self.learns, self.whole) = world, TASKS[name]
+        n, d = world.near.graph.n, world.encoder.dimension
+        self.cached = torch.cos(torch.arange(n * d) * 0.3).view(n, d) / 4, torch.from_numpy(world.cached)
+        cached = CachedEmbeddings(self.cached[0], self.cached[0][world.supervision.dev.queries])
+        self.factor = new_factor(world.encoder.scale)
+        if self.whole is not None:
             weigh(world)
-            patch.setattr("gnn_encoder.gnn.masking.WHOLE", whole)
+            patch.setattr("gnn_encoder.gnn.masking.WHOLE", self.whole)
             patch.setattr("gnn_encoder.gnn.masking.SAMPLE", M)
-            if self.queries == "learnt":
-                encoder.fix_passages()
-        kind = GNNTask if whole is None else CorpusTask
-        self.task = kind(world.gnn, graphs, world.supervision, *sides, scale=encoder.scale)
-        learns = [encoder.query if whole else encoder] if self.queries == "learnt" else []
-        self.modules = [
-            *learns,
-            world.gnn,
-            *([self.task.modules["scale"]] if isinstance(self.task, CorpusTask) else []),
-        ]
+            patch.setattr("gnn_encoder.gnn.masking.READ_ANEW", self.whole)
+            world.supervision = replace(world.supervision, read_anew=self.learns)
+        texts, nodes = (world.encoder, world.texts, world.texts.query_tokens), cached if self.whole else None
+        embeddings = LearntEmbeddings(*texts, cached=nodes) if self.learns else cached
+        learning = world.gnn, (near or world.near, world.near), world.supervision, embeddings
+        over_batches = GNNTask(*learning, scale=world.encoder.scale)
+        self.task = CorpusTask(*learning, factor=self.factor) if self.whole else over_batches
+        own = [nn.ParameterList([self.factor])] if self.whole else []
+        self.modules: list[nn.Module] = [*([world.encoder] if self.learns else []), world.gnn, *own]
 
     def plain(self, labels: bool, number: int) -> Tensor:
-        """The loss of a step."""
-        world = self.world
-        h_q, h_p = world.embeddings() if self.queries == "learnt" else (self.h_q, torch.empty(0))
-        of_nodes = (h_q, h_p) if self.nodes == "learnt" else (self.h_q, torch.from_numpy(world.cached))
-        informed = world.informed(*of_nodes, world.masked(number), labels=labels)
-        if isinstance(self.task, CorpusTask):
-            return loss_over_the_corpus(world, number, h_q, informed, self.task.log_scale.exp())
-        return world.loss(world.supervision.batch(number)[0], h_q, informed)
+        """The loss of a step. Over the corpus the graph's nodes stay as they are cached."""
+        world, (batch, _) = self.world, self.world.supervision.batch(number)
+        h_q, h_p = world.embeddings() if self.learns else self.cached
+        informed = world.informed(
+            h_q if self.whole is None else self.cached[0], h_p, world.masked(number), labels=labels
+        )
+        if self.whole is not None:
+            return loss_over_the_corpus(world, number, h_q, informed, self.factor.exp())
+        return world.loss(batch, h_q, informed)
 
     def dev_score(self) -> float:
-        """All queries are in the graph then. Where E_Q learns alone, the graph is as it was."""
-        h_q, h_p = self.world.embeddings()
-        of_nodes = (h_q, h_p) if self.nodes == "learnt" else (self.h_q, torch.from_numpy(self.world.cached))
-        return self.world.dev_score(h_q if self.queries == "learnt" else self.h_q, self.world.informed(*of_nodes, []))
+        """All queries are in the graph then, and nothing is cached if the encoder learns."""
+        h_q, h_p = self.world.embeddings() if self.learns else self.cached
+        return self.world.dev_score(h_q, self.world.informed(h_q, h_p, []))
 
 
 def weigh(world: World) -> None:
@@ -243,7 +233,7 @@ def loss_over_the_corpus(world: World, number: int, h_q: Tensor, h_p: Tensor, sc
     assert weights is not None
     pool, often = world.supervision.scored(number, world.near.graph), torch.zeros(M)
     often[pool.passages] = torch.from_numpy(pool.stands_for).exp()
-    items = world.supervision.schedule[number].items.tolist()
+    items = world.supervision.schedule.step(number).items.tolist()
     for item in items:
         own = slice(lists.offsets[item], lists.offsets[item + 1])
         scores = scale * h_p @ h_q[world.examples.queries[item]]
@@ -269,17 +259,15 @@ def test_steps(world: World, name: str, monkeypatch: pytest.MonkeyPatch) -> None
     for labels, near in ((True, world.near), (False, world.fewer)):
         case = Case(world, name, monkeypatch, near)
         check_steps(case.task, case.modules, partial(case.plain, labels))
-    if name == "queries_over_the_corpus":
-        assert all(parameter.grad is None for parameter in world.encoder.passage.parameters())
 
 
-@pytest.mark.parametrize("name", ["alone", "joint", "queries_over_the_corpus"])
+@pytest.mark.parametrize("name", ["alone", "joint", "joint_over_the_corpus"])
 def test_dev_scores(world: World, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are of the graph that informs the corpus, whatever graph trains, and change no step."""
     case = Case(world, name, monkeypatch, world.fewer)
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
-        for parameter in (world.encoder.query if case.queries == "learnt" else world.gnn).parameters():
+        for parameter in (world.encoder if case.learns else world.gnn).parameters():
             parameter.add_(0.3 * torch.randn(parameter.shape, generator=generator))
         step, expected = case.task.step, case.dev_score()
     before = step(0)
@@ -299,15 +287,17 @@ def test_the_control(world: World) -> None:
         assert task.evaluate() == pytest.approx(world.dev_score(*world.embeddings()))
 
 
-def test_the_pool_of_a_step(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is relevant, or what a query that is a node retrieves, stands for itself; all passages are stood for."""
-    Case(world, "alone_over_a_sample", monkeypatch)
+@pytest.mark.parametrize("name", ["alone_over_a_sample", "joint_over_a_sample"])
+def test_the_pool_of_a_step(world: World, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is relevant, and retrieved by a query that trains, or drawn, stands for itself; all are stood for."""
+    learns = Case(world, name, monkeypatch).learns
     passages, lists = world.near.graph.passages, world.examples.positives
     for number in STEPS:
-        pool, certain = world.supervision.scored(number, world.near.graph), set[int]()
-        for item in world.supervision.schedule[number].items:  # the queries are the examples, in order
+        drawn = world.supervision.batch(number)[0].passages
+        pool, certain = world.supervision.scored(number, world.near.graph), set(drawn.tolist() if learns else [])
+        for item in world.supervision.schedule.step(number).items:  # the queries are the examples, in order
             certain |= set(lists.values[lists.offsets[item] : lists.offsets[item + 1]].tolist())
-            certain |= set(passages[item].tolist())
+            certain |= set([] if learns else passages[item].tolist())
         alone = np.isin(pool.passages, sorted(certain))
         assert alone.sum() == len(certain) and not pool.stands_for[alone].any()
         assert np.exp(pool.stands_for).sum() == pytest.approx(M)
@@ -315,12 +305,13 @@ def test_the_pool_of_a_step(world: World, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("world", ["default"], indirect=True)
 def test_the_scores_factor_starts_where_the_loss_is_least(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = Case(world, "alone_over_the_corpus", monkeypatch).task
-    assert isinstance(task, CorpusTask) and task.log_scale.item() == pytest.approx(math.log(world.encoder.scale))
+    case = Case(world, "alone_over_the_corpus", monkeypatch)
+    task = case.task
+    assert isinstance(task, CorpusTask) and case.factor.item() == pytest.approx(math.log(world.encoder.scale))
     task.calibrate()
-    chosen, losses = task.log_scale.exp().item(), dict[float, float]()
+    chosen, losses = case.factor.exp().item(), dict[float, float]()
     for factor in FACTORS:
-        torch.nn.init.constant_(task.log_scale, math.log(factor * world.encoder.scale))
+        torch.nn.init.constant_(case.factor, math.log(factor * world.encoder.scale))
         losses[factor * world.encoder.scale] = task.step(0)
     assert chosen == pytest.approx(min(losses, key=losses.__getitem__))
 
@@ -351,7 +342,7 @@ def test_every_query_trains_once_a_pass_and_never_informs_its_batch(world: World
     assert sorted(trained) == list(range(N))
 
 
-@pytest.mark.parametrize("name", ["joint", "alone_over_the_corpus"])
+@pytest.mark.parametrize("name", ["joint", "joint_over_the_corpus"])
 @pytest.mark.parametrize("world", ["paper"], indirect=True)
 def test_a_planted_leak_is_an_error(world: World, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gnn_encoder.gnn.tasks.propagation_mask", lambda n, fold: np.ones(n, dtype=bool))
@@ -363,16 +354,11 @@ def test_a_planted_leak_is_an_error(world: World, name: str, monkeypatch: pytest
 CERTAIN = np.array([7, 3, 7, 90])
 
 
-def test_a_sample_stands_for_the_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_stands_for_the_corpus() -> None:
     """It has the certain passages and each passage once; an estimated sum is right on average."""
-    monkeypatch.setattr("gnn_encoder.gnn.masking.WHOLE", 100)
-    monkeypatch.setattr("gnn_encoder.gnn.masking.SAMPLE", 40)
-    whole = CorpusSample.draw(100, CERTAIN, np.random.default_rng(0))
-    assert whole.passages.tolist() == list(range(100)) and not whole.stands_for.any()
-    monkeypatch.setattr("gnn_encoder.gnn.masking.WHOLE", 60)
     values, estimates = np.random.default_rng(1).random(100), []
     for seed in range(2_000):
-        pool = CorpusSample.draw(100, CERTAIN, np.random.default_rng(seed))
+        pool = CorpusSample.draw(100, CERTAIN, 40, np.random.default_rng(seed))
         estimates.append((values[pool.passages] * np.exp(pool.stands_for)).sum())
     certain = np.isin(pool.passages, CERTAIN)
     assert certain.sum() == 3 and (pool.stands_for[certain] == 0).all() and (np.diff(pool.passages) > 0).all()

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 CORPUS, QRELS = (f"tests/tiny/beir/{name}" for name in ("corpus.jsonl", "qrels/test.tsv"))
-MATRIX = "data/embeddings/dual_encoder"
+M_DE, MATRIX = "data/dual_encoder", "data/embeddings/dual_encoder"
 Change = Callable[[Any], None]
 
 
@@ -101,10 +101,10 @@ MISTAKES: dict[str, tuple[Change, str, list[str]]] = {
     "unknown parameter": (params(mgt__betta=0.1), TRAIN, ["params.yaml", "mgt.betta", "not a parameter"]),
     "k beyond the corpus": (params(build_graph__k=121), LINK, ["build_graph.k is 121", "120"]),
     "unknown graph": (lambda project: None, "train_mgt k_3", ["'k_3'", "gnn_encoder"]),
-    "cut weights": (cut_off(f"{TINY_MODEL}/model.safetensors"), "train_dual_encoder retriever", [TINY_MODEL]),
-    "no tokenizer": (remove(f"{TINY_MODEL}/tokenizer.json"), "train_dual_encoder retriever", [TINY_MODEL]),
+    "cut weights": (cut_off(f"{TINY_MODEL}/model.safetensors"), "train_dual_encoder dual_encoder", [TINY_MODEL]),
+    "no tokenizer": (remove(f"{TINY_MODEL}/tokenizer.json"), "train_dual_encoder dual_encoder", [TINY_MODEL]),
     "longer pairs than positions": (LONGER, "train_cross_encoder", ["train_cross_encoder.max_length", "200", "128"]),
-    "no dual-encoder": (remove("data/retriever/dual_encoder.json"), "cache_passages retriever", ["data/retriever"]),
+    "no dual-encoder": (remove(f"{M_DE}/dual_encoder.json"), "cache_passages dual_encoder", [M_DE]),
     "NaN": (replace_matrix(with_nan), LINK, [f"{MATRIX}/embeddings.npy", "row 7", "NaN"]),
     "another dimension": (replace_matrix(lambda matrix: matrix[:, :16].copy()), TRAIN, ["16", "32"]),
     "another corpus": (replace_matrix(lambda matrix: matrix[:119].copy()), ENCODE, ["119", "120"]),
@@ -167,7 +167,7 @@ def test_a_write_that_fails(stages: Any) -> None:
         "counted": "gnn_encoder.base.matrix:ArrayWriter.write",
     }
     before = stages.hashes("data", "metrics", "plots")
-    failed = stages.stage("cache_passages", "retriever", **order, fail_after=[1, errno.ENOSPC])
+    failed = stages.stage("cache_passages", "dual_encoder", **order, fail_after=[1, errno.ENOSPC])
     check(stages, failed, before, "no space left on the disk")
-    resumed = stages.stage("cache_passages", "retriever", **order)
+    resumed = stages.stage("cache_passages", "dual_encoder", **order)
     assert resumed.status == 0 and resumed.calls == 7, "one of the eight blocks was written before"

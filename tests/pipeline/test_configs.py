@@ -16,8 +16,8 @@ from gnn_encoder.pipeline.stage import Declared, read_stages
 from ..pipelines import ROOT, TINY_PARAMS, Project
 
 SIZES = {
-    *("batch_size", "batch_tokens", "chunk_size", "epochs", "depth", "k", "views", "range_max", "candidates"),
-    *("query_length", "passage_length", "max_length", "evaluate_every", "evaluations", "dev_fraction"),
+    *("batch_size", "batch_tokens", "chunk_size", "steps", "depth", "k", "views", "range_max", "range_min", "candidates"),
+    *("query_length", "passage_length", "max_length", "evaluations", "dev_fraction"),
     *("seeds", "cases", "resamples"),
 }
 
@@ -57,7 +57,6 @@ def test_natural_questions_run(fresh: Project, copy_of: Callable[..., Project]) 
     """The main branch in one process, without DVC, which reads the same stages: test_read_stages.py."""
     project, config, tiny = copy_of(fresh), ROOT / "configs" / "nq.yaml", complete(TINY_PARAMS)
     params = overridden(complete(config), tiny) | {"data": tiny["data"]}
-    params["pair"] |= {"s_pos": tiny["pair"]["s_pos"], "s_neg": tiny["pair"]["s_neg"]}  # its teacher has few steps
     params["encoder"] |= {"model": "tests/tiny/model", "revision": None}
     (project.folder / "params.yaml").write_text(yaml.safe_dump(params))
     stages = [one for one in read_stages(project.folder) if one.file == Path("dvc.yaml")]

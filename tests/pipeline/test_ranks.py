@@ -20,7 +20,7 @@ SETTINGS = {**OFTEN, "gnn_encoder.train.dev:WINDOW": 16, "gnn_encoder.gnn.tasks:
 SETTINGS["gnn_encoder.train.candidates:WINDOW"] = 16
 # What a stage of each of these lists makes is read by none after it, so that all read what the one process made.
 PASSES = (
-    ("untrained",),
+    ("first_retrievers",),
     ("encode_views", "dual_cross"),
     ("encode_corpus", "gnn_encoder"),
     ("embed_edges", "gnn_encoder"),
@@ -34,11 +34,9 @@ TRAININGS = (
     ("train_mgt", "gnn_encoder"),
     ("train_no_gnn",),
     ("train_dual_cross", "dual_cross"),
-    ("train_dual_encoder", "dual_encoder_distilled"),
     ("train_dual_encoder", "pair_pretrained"),
     ("train_dual_encoder", "dual_encoder"),
     ("train_cross_encoder",),
-    ("train_dual_encoder", "retriever"),
 )
 # As docs/scale.md has it: with one store for all starts, a second one waits at the addresses of the first.
 NEW_STORE = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
@@ -53,7 +51,7 @@ if os.environ.get("RANK") == "1" and not os.path.exists("killed"):
 @pytest.fixture
 def project(stages: Project) -> Project:
     """The finished experiment, whose trainings have no dropout: each process draws its own."""
-    stages.set_params(encoder__dropout=0.0, mgt__joint__dropout=0.0, pair__teacher=None)
+    stages.set_params(encoder__dropout=0.0, pair__teacher=None)
     shutil.copytree(stages.folder / "data/generated/generator", stages.folder / "generator")
     return stages
 
@@ -103,18 +101,18 @@ def test_a_launcher_starts_processes_and_starts_them_again(stages: Project) -> N
     """As dvc.yaml runs a stage."""
     before, script = artifacts(stages), stages.folder / "stages/cache_passages.py"
     script.write_text(KILLED_ONCE + script.read_text())
-    shutil.rmtree(stages.folder / "data/embeddings/retriever")
+    shutil.rmtree(stages.folder / "data/embeddings/dual_encoder")
     launcher = "torchrun --standalone --local-addr localhost --nproc-per-node 2 --max-restarts 1"
     environment = {"GNN_ENCODER_LAUNCHER": launcher, "GNN_ENCODER_PYTHON": sys.executable}
     launched = Project(stages.folder, stages.environment | NEW_STORE | environment)
-    ran = launched.python("stages/cache_passages.py", "retriever")
+    ran = launched.python("stages/cache_passages.py", "dual_encoder")
     assert ran.status == 0 and (stages.folder / "killed").exists(), ran.output
     assert artifacts(stages) == before
 
 
 @pytest.mark.long
 def test_every_shared_stage(project: Project) -> None:
-    project.set_params(dual_cross__generator__model="generator", dual_cross__generator__revision=None)
+    project.set_params(dual_cross__generator__model="generator")
     found = []
     for ranks in (1, 2):
         under_torchrun(project, ranks, *PASSES)

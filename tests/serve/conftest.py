@@ -61,8 +61,8 @@ def serving(root: Path, log: Path) -> Iterator[Server]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     code = (
-        "import sys; from gnn_encoder.serve import app; app.LOOK = 0.1\n"
-        "app.serve(host='127.0.0.1', port=int(sys.argv[1]), systems=[], hybrid=False, allowed_hosts=[])"
+        "import sys; from gnn_encoder import serve; serve.LOOK = 0.1\n"
+        "serve.serve(host='127.0.0.1', port=int(sys.argv[1]), systems=[], hybrid=False, allowed_hosts=[])"
     )
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
     with log.open("w") as file:

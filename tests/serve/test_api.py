@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gnn_encoder import Searcher
 from gnn_encoder.base.tables import read_column
 from gnn_encoder.pipeline import project
-from gnn_encoder.serve.app import create_app
+from gnn_encoder.serve import create_app
 
 from .conftest import QUERY
 

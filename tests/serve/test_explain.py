@@ -12,7 +12,7 @@ from gnn_encoder.gnn.graph import queries_of
 from gnn_encoder.gnn.neighbourhood import graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.serve.app import GraphExplainer
+from gnn_encoder.serve import GraphExplainer
 
 from .conftest import Server
 
@@ -44,7 +44,7 @@ def test_an_explanation_is_what_the_network_computes(root: Path, monkeypatch: py
     qids = read_column(queries_of(system), "qid").to_pylist()
     known = [qids[query] in asked for query in expected["query"]]
     assert [one["labelled"] for one in found["queries"]] == known and any(known)
-    monkeypatch.setattr("gnn_encoder.serve.app.SHOWN", 2)
+    monkeypatch.setattr("gnn_encoder.serve.SHOWN", 2)
     assert explains.explain(pid) == {**found, "queries": found["queries"][:2]}
 
 

@@ -22,7 +22,7 @@ from gnn_encoder.base.matrix import MATRIX
 from gnn_encoder.pipeline import project
 from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.faiss_index import build
-from gnn_encoder.serve.app import create_app, serve
+from gnn_encoder.serve import create_app, serve
 
 from ..project import call
 from ..small import make_hybrid

@@ -60,10 +60,10 @@ EVERY_STEP = [99.0 * at for at in range(99)]
     ("stop_at", "again", "options", "clock"),
     [
         (4, 4, {}, EVERY_STEP),
-        (1, 1, {"evaluate_every": 3, "patience": 9}, EVERY_STEP),
-        (7, 7, {"evaluate_every": 3, "patience": 9}, EVERY_STEP),
+        (1, 1, {"evaluate_every": 3}, EVERY_STEP),
+        (7, 7, {"evaluate_every": 3}, EVERY_STEP),
         # a checkpoint after the second step, no other
-        (6, 2, {"evaluate_every": 2, "patience": 9}, [0.0, 10.0, 70.0, 70.0, *[80.0] * 99]),
+        (6, 2, {"evaluate_every": 2}, [0.0, 10.0, 70.0, 70.0, *[80.0] * 99]),
     ],
 )
 def test_resumed_equals_undisturbed_bit_for_bit(
@@ -85,27 +85,25 @@ def test_resumed_equals_undisturbed_bit_for_bit(
 
 
 @pytest.mark.parametrize(
-    ("scores", "kept", "last_step"),
+    ("scores", "kept"),
     [
-        ([0.5, 0.4, 0.45, 0.3, 0.2], 0, 4),  # nothing beats the start: patience of two
-        ([0.1, 0.2, 0.3, 0.25, 0.3], 2, 8),  # an equal score is no better one
-        ([0.1, 0.05, 0.3, 0.2, 0.4], 4, 8),
+        ([0.5, 0.4, 0.45, 0.3, 0.2], 0),  # nothing beats the start
+        ([0.1, 0.2, 0.3, 0.25, 0.3], 2),  # an equal score is no better one
+        ([0.1, 0.05, 0.3, 0.2, 0.4], 4),
     ],
 )
-def test_the_best_is_kept_and_patience_ends_training(
-    tmp_path: Path, scores: list[float], kept: int, last_step: int
-) -> None:
+def test_the_best_is_kept(tmp_path: Path, scores: list[float], kept: int) -> None:
     task = Toy(scores=scores)
-    history = train(task, tmp_path, evaluate_every=2, patience=2)
+    history = train(task, tmp_path, evaluate_every=2)
     assert torch.equal(task.weights(), task.evaluated[kept])
-    assert history[-1] == {"phase": "toy", "step": last_step, "loss": None, "dev_rr10": scores[last_step // 2]}
+    assert history[-1] == {"phase": "toy", "step": 8, "loss": None, "dev_rr10": scores[4]}
     assert history[0] == {"phase": "toy", "step": 0, "loss": None, "dev_rr10": scores[0]}
-    assert [row["step"] for row in history if row["loss"] is not None] == list(range(1, last_step + 1))
+    assert [row["step"] for row in history if row["loss"] is not None] == list(range(1, 9))
 
 
 @pytest.mark.parametrize(
     ("steps", "evaluations", "at"),
-    [(47, 3, [0, 24, 47]), (47, 4, [0, 16, 32, 47]), (2, 9, [0, 1, 2]), (8, 2, [0, 8]), (1, 2, [0, 1])],
+    [(47, 2, [0, 24, 47]), (47, 3, [0, 16, 32, 47]), (2, 8, [0, 1, 2]), (8, 1, [0, 8]), (1, 1, [0, 1])],
 )
 def test_evaluations_are_spread_evenly(tmp_path: Path, steps: int, evaluations: int, at: list[int]) -> None:
     task = Toy(steps, [0.1] * len(at))

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError, check_file, shorten
+from gnn_encoder.base.files import BYTE_ORDER_MARK, GZIP, without_marks
 from gnn_encoder.base.tables import read_column
-from gnn_encoder.base.words import BYTE_ORDER_MARK, GZIP, without_marks
 
 QUERIES_AT_A_TIME = 64  # written together
 RUN = pl.Schema({"qid": pl.String(), "pid": pl.String(), "rank": pl.Int32(), "score": pl.Float64()})

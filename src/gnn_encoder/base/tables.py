@@ -42,7 +42,6 @@ EXAMPLES = pa.schema([("query", pa.int32()), ("positives", pa.list_(pa.int32()))
 
 # The teacher's log odds that a passage is relevant, of the labelled passages and the scored candidates of each training
 # query. `query` and `passage` are row numbers. Sorted by both.
-TARGETS = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("logit", pa.float32())])
 
 # The sampled dev queries with the passages that they rank while M_ce trains; `query` and `passage` are row numbers.
 DEV_CANDIDATES = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("relevant", pa.bool_())])

@@ -13,6 +13,7 @@ import pyarrow as pa
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import write_json
+from gnn_encoder.base.judgements import write_identical
 from gnn_encoder.base.tables import (
     COUNTS,
     PASSAGES,
@@ -22,11 +23,10 @@ from gnn_encoder.base.tables import (
     SPLITS,
     UNLABELLED,
     batched,
+    open_table,
     write_table,
 )
-from gnn_encoder.data.duplicates import write_identical
-from gnn_encoder.data.formats import open_beir, open_dpr, open_msmarco
-from gnn_encoder.data.packages import open_insuranceqa, open_ir_datasets, split_names
+from gnn_encoder.data.formats import open_beir, open_dpr, open_insuranceqa, open_ir_datasets, open_msmarco, split_names
 from gnn_encoder.data.queries import open_log, own_file, own_queries, query_keys
 from gnn_encoder.data.reading import DataSource, Passage, Place, refuse, unique
 from gnn_encoder.pipeline.params import Data
@@ -34,7 +34,7 @@ from gnn_encoder.pipeline.params import Data
 log = logging.getLogger(__name__)
 
 # Each draw has its own stream of random numbers, so that another sample size does not change which queries are dev.
-CUT, SAMPLE, HIDE = 1, 2, 3
+CUT, SAMPLE, HIDE, PASS = 1, 2, 3, 4
 HIDDEN = 0.9  # so many of the queries that data.train_queries leaves out become unlabelled, as a share of all
 EMPTY = "judgements_of_empty_passages"  # which are left out
 FAULTS = {
@@ -86,6 +86,9 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
     pseudo-labels; qrels/unlabelled.parquet keeps the hidden labels, by which the pseudo-labels are judged. The user's
     own unlabelled queries stand after them.
 
+    With `data.passages` the table is a sample of the source's passages, which holds all that a split's queries are
+    judged with; hidden labels of other passages are left out.
+
     Memory: the ids of the passages, the queries and the judgements.
     """
     own, empty, left_out = own_file(data.unlabelled), list[str](), Counter[str]()
@@ -99,6 +102,10 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
     chosen = {name: drawn[name] for name in (*SPLITS, UNLABELLED)}
     queries = {name: _among(texts[origin], qids) for name, (origin, qids) in chosen.items()}
     qrels = {name: _among(judged.get(origin, JUDGED.to_frame()), qids) for name, (origin, qids) in chosen.items()}
+    if data.passages is not None and data.passages < len(pids):
+        judgements = pl.concat([qrels[name]["pid"] for name in SPLITS])
+        pids = _sample_passages(folder / "passages.parquet", pids, judgements, data.passages, seed)
+        qrels[UNLABELLED] = qrels[UNLABELLED].filter(pl.col("pid").is_in(pids.implode()))
     if own:
         found = own_queries(own, [table["text"] for table in queries.values()])
         queries[UNLABELLED] = pl.concat([queries[UNLABELLED], found])
@@ -179,6 +186,28 @@ def _write_passages(source: DataSource, path: Path, empty: list[str], left_out: 
         found = "one passage alone, so that there is nothing to rank" if len(pids) else "no passages with a text"
         raise UserError(f"{next(iter(source.files), 'data.name')}: {found}; add some")
     return pids
+
+
+def _sample_passages(path: Path, pids: pl.Series, judged: pl.Series, size: int, seed: int) -> pl.Series:
+    """Leave all judged passages and random others, `size` together, in the passages table. Returns their ids."""
+    kept = pids.is_in(judged.implode()).to_numpy().copy()
+    if kept.sum() > size:
+        rule = f"the passages that the queries are judged with are {kept.sum()} alone"
+        raise UserError(f"data.passages is {size}: {rule}; raise it to these or more, or lower data.train_queries")
+    others = np.flatnonzero(~kept)
+    kept[np.random.default_rng([seed, PASS]).permutation(others)[: size - kept.sum()]] = True
+    log.info("passages: a sample of %d of %d, which holds all judged ones, seed %d", size, len(pids), seed)
+    whole = path.rename(path.with_name("whole.parquet"))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        first = 0
+        for batch in open_table(whole, PASSAGES).iter_batches():
+            yield batch.filter(pa.array(kept[first : first + len(batch)]))
+            first += len(batch)
+
+    write_table(path, PASSAGES, batches(), PICKED)
+    whole.unlink()
+    return pids.filter(pl.Series(kept))
 
 
 def _checked(

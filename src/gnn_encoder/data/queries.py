@@ -30,8 +30,8 @@ import pyarrow as pa
 
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError, shorten
+from gnn_encoder.base.judgements import one_form, without_case
 from gnn_encoder.base.tables import QUERIES, SPLITS, batched, write_part, write_table
-from gnn_encoder.data.duplicates import one_form, without_case
 from gnn_encoder.data.formats import read_corpus
 from gnn_encoder.data.reading import (
     DataSource,

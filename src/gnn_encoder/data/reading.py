@@ -21,8 +21,8 @@ import numpy as np
 import polars as pl
 
 from gnn_encoder.base.errors import UserError, check_file, shorten
+from gnn_encoder.base.files import GZIP, is_empty, without_marks
 from gnn_encoder.base.tables import ROW_GROUP, open_parquet, undamaged
-from gnn_encoder.base.words import GZIP, is_empty, without_marks
 
 WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")  # an int64 holds them
 QRELS_HEADER = ["query-id", "corpus-id", "score"]  # BEIR's

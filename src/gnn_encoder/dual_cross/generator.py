@@ -243,14 +243,14 @@ class GeneratorTask:
         *,
         query_length: int,
         passage_length: int,
-        epochs: float,
+        steps: int,
         seed: int,
         batch_size: int = BATCH,
     ) -> None:
         self.modules: dict[str, nn.Module] = {"generator": model}
         self._model, self._pairs = model, pairs
         self._sides = {"passage": (passages, passage_length), "query": (queries, query_length)}
-        self._batches = BatchSampler(len(pairs), epochs, batch_size, seed)
+        self._batches = BatchSampler(len(pairs), steps, batch_size, seed)
         model.train()
 
     def __len__(self) -> int:
@@ -321,7 +321,7 @@ def make_generator(params: Params, folder: Path) -> None:
         open_passages(model),
         query_length=section.query_length,
         passage_length=base.passage_length,
-        epochs=section.epochs,
+        steps=section.steps,
         seed=seed,
     )
     model.freeze_lower(base.frozen_layers)

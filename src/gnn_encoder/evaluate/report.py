@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from gnn_encoder.evaluate import tables
-from gnn_encoder.evaluate.informed import attention_table, cases_table, won_and_lost_table
-from gnn_encoder.evaluate.measures import Means, parse
-from gnn_encoder.evaluate.significance import interval
-from gnn_encoder.evaluate.slices import Sliced, slices_table
+from gnn_encoder.evaluate.measures import Means, interval, parse
+from gnn_encoder.evaluate.slices import Sliced, attention_table, cases_table, slices_table, won_and_lost_table
 from gnn_encoder.evaluate.tables import BETTER, WORSE, Table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params

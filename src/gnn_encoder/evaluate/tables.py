@@ -13,8 +13,7 @@ import polars as pl
 
 from gnn_encoder.base.errors import UserError, without_controls
 from gnn_encoder.base.files import Form, read_json
-from gnn_encoder.evaluate.measures import Means, means_by_system
-from gnn_encoder.evaluate.significance import Comparison, Comparisons, compare_with
+from gnn_encoder.evaluate.measures import Comparison, Comparisons, Means, compare_with, means_by_system
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL, LOGGED, MAIN, UNTOUCHED, registry, title_of
 

@@ -81,26 +81,18 @@ class GraphAttention(nn.Module):
         edge_features: Tensor | None = None,
         loop_features: Tensor | None = None,
         keep: Tensor | None = None,
-        *,
-        product: bool = False,
     ) -> Tensor:
         """Eq. 3-5 for nodes with k neighbours each; a node also attends to itself.
 
-        With `product` the edge features are the elementwise products h_i * h_j. They are neither passed nor computed,
-        since u . (h_i * h_j) = (u * h_i) . h_j. `keep` is False where the graph has no edge.
+        `keep` is False where the graph has no edge.
 
         *Shape:* target h_i (b, d), sources h_j (b, k, d), edge_features h_{i-j} (b, k, d_e), loop_features h_{i-i}
         (b, d_e), keep (b, k) -> (b, d).
         """
-        self._check_features(edge_features, loop_features, product)
+        self._check_features(edge_features, loop_features)
         u_t, u_s, u_e = self.fold()
         to_target, to_loop = target @ u_t.T, target @ u_s.T  # (b, heads)
-        if product:
-            assert u_e is not None
-            to_loop = to_loop + (target * target) @ u_e.T
-            edges = torch.bmm(u_s + u_e * target.unsqueeze(1), sources.transpose(1, 2))  # (b, heads, k)
-        else:
-            edges = (sources @ u_s.T).transpose(1, 2)
+        edges = (sources @ u_s.T).transpose(1, 2)  # (b, heads, k)
         if edge_features is not None and loop_features is not None and u_e is not None:
             to_loop = to_loop + loop_features.to(u_e.dtype) @ u_e.T
             edges = edges + (edge_features.to(u_e.dtype) @ u_e.T).transpose(1, 2)
@@ -141,7 +133,7 @@ class GraphAttention(nn.Module):
         """
         if len(edge_source) == 0:
             return target @ self.W_s.T, target.new_ones(len(target), self.heads)
-        self._check_features(edge_features, loop_features, product=False)
+        self._check_features(edge_features, loop_features)
         if (labelled is None) != (self.b_l is None):
             raise ValueError("pass `labelled` to a layer with types, and to no other")
         if len(edge_source) < len(sources):  # compute nothing for sources that no edge reads
@@ -164,10 +156,9 @@ class GraphAttention(nn.Module):
         values = (torch.cat([sources, target]) @ self.W_s.T).view(len(sources) + n, self.heads, -1)
         return segment_weighted_sum(alpha, values, edge_source, edge_target, n).view(n, self.dimension), alpha
 
-    def _check_features(self, edges: Tensor | None, loops: Tensor | None, product: bool) -> None:
-        given = edges is not None and loops is not None
-        if (edges is None) != (loops is None) or (given and product):
-            raise ValueError("pass both edge_features and loop_features or neither; with product=True pass neither")
-        if (given or product) != (self.W_e is not None):
+    def _check_features(self, edges: Tensor | None, loops: Tensor | None) -> None:
+        if (edges is None) != (loops is None):
+            raise ValueError("pass both edge_features and loop_features or neither")
+        if (edges is None) != (self.W_e is None):
             wanted = "no edge features" if self.W_e is None else f"edge features of {self.edge_dimension} columns"
             raise ValueError(f"this layer takes {wanted}")

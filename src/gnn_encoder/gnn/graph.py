@@ -1,18 +1,31 @@
-"""The query-passage graph (section 3.2): the passages of each query, the queries of each passage, and labels."""
+"""The query-passage graph (section 3.2): the passages of each query, the queries of each passage, labels, and M_ce's
+embeddings of the edges, Parquet parts which are unpacked once into memory-mapped arrays.
+"""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.files import SCRATCH, cached, fingerprint
 from gnn_encoder.base.judgements import contains, pair_keys, relevant_pairs
-from gnn_encoder.base.matrix import Matrix, Rows, Scores, pair_scores, spans
-from gnn_encoder.base.tables import QUERIES, count_rows, open_table, read_candidates, write_table
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, pair_scores, release, spans, write_header
+from gnn_encoder.base.tables import (
+    QUERIES,
+    count_rows,
+    open_parquet,
+    open_table,
+    read_candidates,
+    write_table,
+)
 from gnn_encoder.pipeline import project
 
 NODES, EDGES = "queries.parquet", "edges.parquet"  # in the folder of a graph
@@ -27,7 +40,7 @@ class Graph:
     and no training step asks them.
 
     Attributes:
-        passages: each query's passages; with `build_graph.labelled` its labelled ones, best first, then the others.
+        passages: each query's passages; with `mgt.labels` its labelled ones, best first, then the others.
             *Shape:* (n, k) int32.
         score: retrieval score of each edge. *Shape:* (n * k,) float32.
         indptr: the edges of passage p are `edges[indptr[p] : indptr[p + 1]]`. *Shape:* (m + 1,) int64.
@@ -76,15 +89,9 @@ class Graph:
         return cls(passages=passage.reshape(n_queries, k), score=score, n_passages=n_passages)
 
     def passage_edges(
-        self,
-        passages: Rows,
-        keep_query: Bools | None = None,
-        keep_edge: Bools | None = None,
-        max_neighbours: int | None = None,
+        self, passages: Rows, keep_query: Bools | None = None, keep_edge: Bools | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The edges of some passages, and for each the place of its passage in `passages`, ascending.
-
-        Of the edges that are kept a passage has at most `max_neighbours`, those of the highest scores.
 
         *Shape:* passages (b,), keep_query (n,), keep_edge (n * k,) -> (E,), (E,).
         """
@@ -99,10 +106,6 @@ class Graph:
             if keep_edge is not None:
                 keep &= keep_edge[rows]
             rows, target = rows[keep], target[keep]
-        if max_neighbours is not None:
-            # `target` ascends, so that searchsorted finds where each passage's run starts.
-            place = np.arange(len(target)) - np.searchsorted(target, target)
-            rows, target = rows[place < max_neighbours], target[place < max_neighbours]
         return rows, target
 
     def edges_of(self, pairs: pl.DataFrame) -> Bools:
@@ -195,8 +198,8 @@ def reach(graph: Graph, first: Bools | None = None) -> Scores:
     return last if first is None else np.where(first.reshape(graph.n, graph.k)[:, -1], np.float32(np.inf), last)
 
 
-def link(queries: Matrix, least: Scores, passages: Matrix, most: int | None) -> pl.DataFrame:
-    """The queries that would retrieve new passages, of each passage the `most` first ones; None: all.
+def link(queries: Matrix, least: Scores, passages: Matrix) -> pl.DataFrame:
+    """The queries that would retrieve new passages.
 
     Passages are embedded by the encoder that the graph was made with, and `least` is as of `reach`. Columns query,
     passage, score are sorted by passage, then score from the highest on, then query.
@@ -209,8 +212,7 @@ def link(queries: Matrix, least: Scores, passages: Matrix, most: int | None) -> 
         scores = queries[first : first + size] @ passages.T
         query, passage = np.nonzero(scores > least[first : first + size, None])
         found.append(pl.DataFrame({"query": first + query, "passage": passage, "score": scores[query, passage]}))
-    edges = pl.concat(found).sort("passage", "score", "query", descending=[False, True, False])
-    return edges if most is None else edges.filter(pl.int_range(pl.len()).over("passage") < most)
+    return pl.concat(found).sort("passage", "score", "query", descending=[False, True, False])
 
 
 def queries_of(system: str) -> Path:
@@ -227,3 +229,66 @@ def open_graph(system: str) -> Graph:
 def open_labels() -> pl.DataFrame:
     """The relevant pairs of the training queries, columns query, passage."""
     return relevant_pairs(*project.tables("train"))
+
+
+Features = NDArray[np.float16]
+KINDS = ("edges", "query_loops", "passage_loops")
+
+
+@dataclass(frozen=True)
+class EdgeFeatures:
+    """Cross-encoder embeddings h_{x-y}, mapped from disk."""
+
+    edges: Features  # (n * k, d_e), rows as in the edges table
+    query_loops: Features  # (n, d_e)
+    passage_loops: Features  # (passages that some query retrieved, d_e)
+    loop_row: NDArray[np.int32]  # (m,), each passage's row of passage_loops; -1 where no query retrieved the passage
+
+    def of_passage_loops(self, passages: Rows) -> Features:
+        """Self-loop features of some passages. *Shape:* (b,) -> (b, d_e).
+
+        Passages that no query retrieved get zeros: the feature has no effect there.
+        """
+        rows = self.loop_row[passages]
+        found = np.asarray(self.passage_loops[np.maximum(rows, 0)])
+        found[rows < 0] = 0
+        return found
+
+    def release(self) -> None:
+        """Give back the memory of what was read."""
+        release(self.edges, self.query_loops, self.passage_loops)
+
+
+def open_features(system: str, graph: Graph) -> EdgeFeatures:
+    """Map the features of a system's graph, unpacking them on first use."""
+    folder = project.edge_features(system)
+    unpacked = cached(SCRATCH / "unpacked_features", folder.name, fingerprint(folder), partial(_unpack, folder), keep=1)
+    edges, queries, passages = (np.load(unpacked / f"{name}.npy", mmap_mode="r") for name in KINDS)
+    if len(edges) != graph.n * graph.k or len(queries) != graph.n:
+        held, has = f"{len(edges)} edges and {len(queries)} queries", f"{graph.n * graph.k} edges and {graph.n} queries"
+        raise UserError(f"{folder}: holds features of {held}, but the graph has {has}; run embed_edges again")
+    loop_row = np.full(graph.m, -1, dtype=np.int32)
+    nodes = np.load(unpacked / "nodes.npy")
+    loop_row[nodes] = np.arange(len(nodes), dtype=np.int32)
+    return EdgeFeatures(edges, queries, passages, loop_row)
+
+
+def _unpack(folder: Path, target: Path) -> None:
+    for kind in KINDS:
+        parts = sorted((folder / kind).glob("part-*.parquet"))
+        if not parts:
+            cure = "embed_edges makes them where mgt.edge_features is cross_encoder; set it, and run embed_edges again"
+            raise UserError(f"{folder / kind}: holds no features: {cure}")
+        dimension = open_parquet(parts[0]).schema_arrow.field("feature").type.list_size
+        with (target / f"{kind}.npy").open("wb") as file:
+            write_header(file, np.dtype(np.float16), (sum(count_rows(part) for part in parts), dimension))
+            for part in parts:
+                for batch in open_parquet(part).iter_batches(columns=["feature"]):
+                    block = batch.column("feature").flatten().to_numpy()
+                    if not np.isfinite(block).all():
+                        cure = "run train_cross_encoder and embed_edges again"
+                        raise UserError(f"{part}: an edge feature is NaN or infinite; {cure}")
+                    file.write(np.ascontiguousarray(block, dtype=np.float16).data)
+    # Of passages only those have a loop that some query retrieved: the last kind's nodes.
+    nodes = [pq.read_table(part, columns=["node"]).column("node").to_numpy() for part in parts]
+    np.save(target / "nodes.npy", np.concatenate(nodes))

@@ -1,7 +1,6 @@
 """Masked Graph Training: which queries train, on what, and which are in the graph (section 3.4, Alg. 1, lines 3-6)."""
 
 from dataclasses import dataclass
-from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -10,12 +9,13 @@ from numpy.typing import NDArray
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import Rows, spans
 from gnn_encoder.gnn.graph import Graph
-from gnn_encoder.pipeline.params import Passes, PhaseOne
+from gnn_encoder.pipeline.params import Alone, Joint, PhaseOne, TrainNoGNN
 from gnn_encoder.train.dev import DevSample
-from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch, local_share, steps_of
+from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch, local_share
 
 WHOLE = 50_000  # a corpus of at most so many passages is in a softmax over the corpus whole
 SAMPLE = 16_384  # random passages of a larger one
+READ_ANEW = 256  # random passages of a softmax whose passages the encoder reads anew
 
 
 class Step(NamedTuple):
@@ -26,56 +26,50 @@ class Step(NamedTuple):
 
 
 class MaskedSchedule:
-    """The steps of some epochs. Each epoch splits the queries at random into about 1 / beta folds.
+    """The steps of a phase. Each pass splits the queries at random into about 1 / beta folds.
 
     Each fold in turn is Q_t and trains in batches, while all other queries are Q_g: this is one round. With a beta of
-    5% an epoch has 20 rounds. What trains without masks, as the control does, has the same steps, so that nothing but
+    5% a pass has 20 rounds. What trains without masks, as the control does, has the same steps, so that nothing but
     the method differs.
 
-    Of the `epochs` the last may end early. They go on `after` those that another phase has trained before. With
-    `masked` a step names its fold; if not, it masks nothing.
+    The steps go on `after` those that another phase has trained before. With `masked` a step names its fold; if not, it
+    masks nothing.
     """
 
     def __init__(
         self,
         n_items: int,
         *,
-        epochs: float,
+        steps: int,
         batch_size: int,
         beta: float,
         seed: int,
-        after: float = 0,
+        after: int = 0,
         masked: bool = True,
     ) -> None:
-        self.rounds_per_epoch = fold_count(beta)
-        if n_items < self.rounds_per_epoch:
-            need = f"{self.rounds_per_epoch} folds need at least {self.rounds_per_epoch} training queries"
+        self.rounds = fold_count(beta)
+        if n_items < self.rounds:
+            need = f"{self.rounds} folds need at least {self.rounds} training queries"
             raise UserError(f"mgt.beta is {beta}: {need}, there are {n_items}; raise mgt.beta or add queries")
         self._items, self._batch_size, self._seed, self._masked = np.arange(n_items), batch_size, seed, masked
-        self._epochs, self._after = epochs, ceil(after)
-        self._at: tuple[int, list[Step]] = (self._after, self._pass(self._after))
+        self._steps, self.before = steps, after
+        self._at: tuple[int, list[Step]] = (0, self._pass(0))
 
     def __len__(self) -> int:
-        return steps_of(self._epochs, len(self._at[1]))
+        return self._steps
 
-    @property
-    def before(self) -> int:
-        """Steps of the epochs before, as if the last were whole."""
-        return self._after * len(self._at[1])
-
-    def __getitem__(self, number: int) -> Step:
-        if not 0 <= number < len(self):
-            raise IndexError(f"step {number}: there are {len(self)}")  # which also ends a loop over the schedule
-        epoch, within = divmod(self.before + number, len(self._at[1]))
-        if epoch != self._at[0]:
-            self._at = (epoch, self._pass(epoch))
+    def step(self, number: int) -> Step:
+        """Step `number`, from 0 on. Where there are no steps, it is what they would be."""
+        one, within = divmod(self.before + number, len(self._at[1]))
+        if one != self._at[0]:
+            self._at = (one, self._pass(one))
         return self._at[1][within]
 
-    def _pass(self, epoch: int) -> list[Step]:
-        order = np.random.default_rng([self._seed, epoch]).permutation(self._items)
+    def _pass(self, number: int) -> list[Step]:
+        order = np.random.default_rng([self._seed, number]).permutation(self._items)
         return [
             Step(items, fold if self._masked else fold[:0])
-            for fold in np.array_split(order, self.rounds_per_epoch)
+            for fold in np.array_split(order, self.rounds)
             for items in np.array_split(fold, max(1, round(len(fold) / self._batch_size)))
         ]
 
@@ -101,7 +95,7 @@ def check_no_leak(masked: Rows, reachable_queries: Rows) -> None:
 
 @dataclass(frozen=True)
 class CorpusSample:
-    """The passages that a step scores. *Shape:* (c,) both; passages ascend.
+    """The passages that a step scores. *Shape:* (c,) both; passages ascend, each once.
 
     `stands_for` has the logarithm of how many passages of the corpus each stands for: 0 where it is itself alone.
     """
@@ -110,12 +104,10 @@ class CorpusSample:
     stands_for: NDArray[np.float32]
 
     @classmethod
-    def draw(cls, n_passages: int, certain: Rows, generator: np.random.Generator) -> "CorpusSample":
-        """All passages of a small corpus; of a large one those that are `certain` and a random sample of the rest."""
-        if n_passages <= WHOLE:
-            return cls(np.arange(n_passages), np.zeros(n_passages, dtype=np.float32))
+    def draw(cls, n_passages: int, certain: Rows, size: int, generator: np.random.Generator) -> "CorpusSample":
+        """The passages that are `certain`, and about `size` random ones, which stand for the rest."""
         certain = np.unique(certain)
-        drawn = np.setdiff1d(generator.integers(n_passages, size=SAMPLE), certain)
+        drawn = np.setdiff1d(generator.integers(n_passages, size=size), certain)
         others = n_passages - len(certain)
         passages = np.concatenate([certain, drawn])
         stands_for = np.zeros(len(passages), dtype=np.float32)
@@ -136,15 +128,19 @@ def positives_of(examples: Examples, items: Rows) -> tuple[Rows, Rows, NDArray[n
     return query, examples.positives.values[at], weight.astype(np.float32)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Supervision:
-    """What both phases and the control train on: the same queries, the same drawn passages, the same dev sample."""
+    """What both phases and the control train on: the same queries, the same drawn passages, the same dev sample.
+
+    `read_anew`: whether the encoder reads anew what a softmax over the corpus scores, so that it must be little.
+    """
 
     examples: Examples
     schedule: MaskedSchedule
     negatives: int
     seed: int
     dev: DevSample
+    read_anew: bool = False
 
     def __len__(self) -> int:
         return len(self.schedule)
@@ -156,35 +152,42 @@ class Supervision:
 
     def items(self, number: int) -> tuple[Rows, Rows]:
         """The items of step `number`, and the masked queries."""
-        items, fold = self.schedule[number]
+        items, fold = self.schedule.step(number)
         return items, self.examples.queries[fold]
 
     def scored(self, number: int, graph: Graph) -> CorpusSample:
-        """The passages that step `number` scores."""
-        items, _ = self.schedule[number]
-        _, positives, _ = positives_of(self.examples, items)
-        retrieved = graph.passages[self.examples.queries[items]]
-        certain = np.concatenate([positives, retrieved.reshape(-1)])
-        return CorpusSample.draw(graph.m, certain, self._generator(number))
+        """The passages that step `number` scores: a small corpus whole, if they are cached, or else a sample.
 
-    def _generator(self, number: int) -> np.random.Generator:
-        return np.random.default_rng([self.seed, self.schedule.before + number])
+        A sample certainly has all positives and, of a cached corpus, what the queries retrieve; or else what is drawn.
+        """
+        items, _ = self.items(number)
+        _, positives, _ = positives_of(self.examples, items)
+        if graph.m <= WHOLE and not self.read_anew:
+            return CorpusSample(np.arange(graph.m), np.zeros(graph.m, dtype=np.float32))
+        drawn, retrieved = self.batch(number)[0].passages, graph.passages[self.examples.queries[items]]
+        certain = np.concatenate([positives, drawn if self.read_anew else retrieved.reshape(-1)])
+        size = READ_ANEW if self.read_anew else SAMPLE
+        return CorpusSample.draw(graph.m, certain, size, self._generator(number, 1))
+
+    def _generator(self, number: int, *draw: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, self.schedule.before + number, *draw])
 
 
 def supervise(
     examples: Examples,
     dev: DevSample,
     mgt: PhaseOne,
-    phase: Passes,
+    phase: Alone | Joint | TrainNoGNN,
     seed: int,
     *,
-    after: float = 0,
+    after: int = 0,
     masked: bool | None = None,
+    read_anew: bool = False,
 ) -> Supervision:
-    """The steps of a phase, with what they train on. Arguments: `MaskedSchedule`."""
+    """The steps of a phase, with what they train on. Arguments: `MaskedSchedule` and `Supervision`."""
     schedule = MaskedSchedule(
         len(examples),
-        epochs=phase.epochs,
+        steps=phase.steps,
         batch_size=phase.batch_size,
         beta=mgt.beta,
         seed=seed,
@@ -192,5 +195,6 @@ def supervise(
         masked=mgt.masking == "mgt" if masked is None else masked,
     )
     if len(schedule):
-        local_share(schedule[0].items)  # too many processes are told before the training
-    return Supervision(examples=examples, schedule=schedule, negatives=mgt.negatives, seed=seed, dev=dev)
+        local_share(schedule.step(0).items)  # too many processes are told before the training
+    kept = examples, schedule, mgt.negatives, seed
+    return Supervision(*kept, dev, read_anew=read_anew)

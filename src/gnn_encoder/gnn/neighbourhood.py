@@ -15,8 +15,7 @@ from torch import Tensor
 
 from gnn_encoder.base.matrix import Matrix, Rows, check_shape, gather_rows, open_matrix
 from gnn_encoder.base.tables import ATTENTION, count_rows
-from gnn_encoder.gnn.edge_features import EdgeFeatures, open_features
-from gnn_encoder.gnn.graph import Bools, Graph, Labels, open_graph, open_labels, queries_of
+from gnn_encoder.gnn.graph import Bools, EdgeFeatures, Graph, Labels, open_features, open_graph, open_labels, queries_of
 from gnn_encoder.gnn.network import GNNConfig, Informed, QueryPassageGNN
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import MGT, Params
@@ -48,31 +47,23 @@ class Neighbourhood:
     """A graph with all that the two GAT layers read: labels, M_de's passage embeddings, M_ce's edge features.
 
     Eq. 6 always reads the `cached` embeddings of passages, *Shape:* (m, d). With `sums` the network sums up the queries
-    that are labelled with a passage, whether it is among their k or not. In layer 2 a passage has at most
-    `max_neighbours` queries, those of the highest scores.
+    that are labelled with a passage, whether it is among their k or not.
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        cached: NDArray[Any],
-        features: EdgeFeatures | None,
-        labels: Labels,
-        *,
-        sums: bool,
-        max_neighbours: int | None = None,
+        self, graph: Graph, cached: NDArray[Any], features: EdgeFeatures | None, labels: Labels, *, sums: bool
     ) -> None:
         self.graph, self.cached, self.features, self.labels = graph, cached, features, labels
-        self.sums, self._max_neighbours, self.device = sums, max_neighbours, device()
+        self.sums, self.device = sums, device()
         self._keep_edge: Bools | None = None
 
     @classmethod
-    def open(cls, system: str, network: GNNConfig | MGT, max_neighbours: int | None) -> "Neighbourhood":
+    def open(cls, system: str, network: GNNConfig | MGT) -> "Neighbourhood":
         """The graph of a system, with what a network of this configuration reads."""
         graph = open_graph(system)
         features = open_features(system, graph) if network.edge_features == "cross_encoder" else None
         cached, labels = open_matrix(project.embeddings(project.base(system))), Labels(open_labels(), graph.m)
-        return cls(graph, cached, features, labels, sums=network.sums, max_neighbours=max_neighbours)
+        return cls(graph, cached, features, labels, sums=network.labels)
 
     def without(self, pairs: pl.DataFrame) -> "Neighbourhood":
         """The same, but both layers leave out the edges of some pairs, and with them the sums."""
@@ -87,7 +78,7 @@ class Neighbourhood:
 
     def around(self, passages: Rows, propagation: Bools | None = None) -> Subgraph:
         """The subgraph of `passages`, without the queries whose `propagation` is False. *Shape:* (b,), (n,)."""
-        edges, target = self.graph.passage_edges(passages, propagation, self._keep_edge, self._max_neighbours)
+        edges, target = self.graph.passage_edges(passages, propagation, self._keep_edge)
         asking, asked = self.labels.of_passages(passages, propagation) if self.sums else (NOBODY, NOBODY)
         queries, place = np.unique(np.concatenate([edges // self.graph.k, asking]), return_inverse=True)
         return Subgraph(passages, queries, edges, place[: len(edges)], target, place[len(edges) :], asked)
@@ -127,7 +118,7 @@ class Neighbourhood:
         features, labelled = subgraph.features, None
         if features is None and self.features is not None:
             features = self.features.edges[subgraph.edges], self.features.of_passage_loops(subgraph.passages)
-        if gnn.config.labelled:  # edges that the graph was built without are not
+        if gnn.config.labels:  # edges that the graph was built without are not
             labelled = self._tensor(self.labelled[subgraph.edges] & (subgraph.edges >= 0))
         return gnn.interactive_passages(
             h_p,
@@ -235,5 +226,5 @@ def open_informer(system: str, model: Path, encoder: DualEncoder, params: Params
     """The GNN in the folder `model` over the whole graph, with Eq. 6 and 7 computed; `encoder`: of `graph_encoder`."""
     gnn = QueryPassageGNN.load(model)
     check_shape(project.embeddings(project.base(system)), (count_rows(project.PASSAGES), gnn.config.dimension))
-    near = Neighbourhood.open(system, gnn.config, params.mgt.max_neighbours)
+    near = Neighbourhood.open(system, gnn.config)
     return CorpusGNN(gnn.to(near.device), near, embed_rows(encoder, queries_of(system), params.encoder))

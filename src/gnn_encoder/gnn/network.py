@@ -37,11 +37,10 @@ class GNNConfig(Section):
     layers: Literal[1, 2]  # 1 leaves out Eq. 6 and 7
     heads: Count  # a divisor of d
     gate: Gate  # "learned" (Eq. 9), or a constant that takes the place of f_p
-    edge_features: Literal["cross_encoder", "product", "none"]  # the paper's, h_q * h_p elementwise, or none
-    # The second layer tells labelled edges from others (not in the paper): Eq. 3 adds b_l to their logits, Eq. 9 adds
-    # w_l to the gate of passages that have one.
-    labelled: bool
-    sums: bool = False  # a passage's labelled queries are also summed up (not in the paper): see `QueryPassageGNN`
+    edge_features: Literal["cross_encoder", "none"]
+    # Not in the paper: the second layer tells labelled edges from others, by b_l in the logits of Eq. 3 and w_l in the
+    # gate of passages that have one (Eq. 9), and a passage's labelled queries are summed up: see `QueryPassageGNN`.
+    labels: bool
     similarity: Literal["dot", "cosine"]  # the encoder's; with "cosine", h'_p has length 1 like its embeddings,
     unit_length: bool = True  # unless this is False: a sum of any length says how often a passage was asked for
 
@@ -82,7 +81,7 @@ class QueryPassageGNN(nn.Module):
     labelled already is the likelier answer; where questions are new, it has found its question. Masked Graph Training
     shows which: without a question's own edge, its positive looks as it will to questions that nobody has asked yet.
 
-    Attention is a mean, which cannot say how often a passage was asked for. With `sums`, Eq. 10 has two terms more, a
+    Attention is a mean, which cannot say how often a passage was asked for. With `labels`, Eq. 10 has two terms more, a
     sum over all n_p labelled queries of a passage that is scaled by their number, as in PNA (Corso et al. 2020), and a
     map of the passage itself:
 
@@ -98,16 +97,16 @@ class QueryPassageGNN(nn.Module):
         super().__init__()
         self.config = config
         d = config.dimension
-        columns = {"cross_encoder": config.edge_dimension, "product": d, "none": None}[config.edge_features]
+        columns = config.edge_dimension if config.edge_features == "cross_encoder" else None
         layer = partial(GraphAttention, dimension=d, heads=config.heads, edge_dimension=columns)
         if config.layers == 2:
             self.query_attention = layer()
             self.combine = nn.Linear(2 * d, d)
-        self.passage_attention = layer(typed=config.labelled)
+        self.passage_attention = layer(typed=config.labels)
         if config.gate == "learned":
             self.gate = nn.Linear(2 * d, d)
-            self.w_l = nn.Parameter(torch.zeros(d)) if config.labelled else None
-        if config.sums:
+            self.w_l = nn.Parameter(torch.zeros(d)) if config.labels else None
+        if config.labels:
             self.W_p, self.W_l = nn.Parameter(torch.eye(d)), nn.Parameter(torch.zeros(d, d))
             self.exponent = nn.Parameter(torch.tensor(0.5))
             self.register_buffer("A", torch.eye(d))
@@ -141,8 +140,7 @@ class QueryPassageGNN(nn.Module):
         """
         if self.config.layers == 1:
             return h_q
-        product = self.config.edge_features == "product"
-        gathered = self.query_attention.dense(h_q, neighbours, edge_features, loop_features, keep, product=product)
+        gathered = self.query_attention.dense(h_q, neighbours, edge_features, loop_features, keep)
         combined: Tensor = self.combine(torch.cat([gathered, h_q], dim=1))
         return combined
 
@@ -169,17 +167,14 @@ class QueryPassageGNN(nn.Module):
 
         Args:
             h_p: embeddings of the passages, by the encoder that is being trained. *Shape:* (n, d).
-            h_q, h_q_prime: the queries' before Eq. 7, which "product" and `sums` read, and after. *Shape:* (u, d).
+            h_q, h_q_prime: the queries' before Eq. 7, which are summed up, and after. *Shape:* (u, d).
             edge_query, edge_passage: rows of each edge's ends; those of passages ascend. *Shape:* (E,) int64.
             edge_features, loop_features: of (q, p) and (p, p), only with "cross_encoder". *Shape:* (E, d_e), (n, d_e).
-            labelled: 1 for edges of queries that are labelled with the passage, else 0; only with `labelled` in the
+            labelled: 1 for edges of queries that are labelled with the passage, else 0; only with `labels` in the
                 configuration, which adds w_l to Eq. 9 where a passage has such an edge. *Shape:* (E,) float.
-            labels: rows of each label's query and passage, an edge or not, for `sums`. *Shape:* (L,), (L,) int64.
+            labels: rows of each label's query and passage, an edge or not, to sum up. *Shape:* (L,), (L,) int64.
         """
         config, n = self.config, len(h_p)
-        if config.edge_features == "product":
-            edge_features = h_q.index_select(0, edge_query) * h_p.index_select(0, edge_passage)
-            loop_features = h_p * h_p
         edges = h_q_prime, edge_query, edge_passage, edge_features, loop_features, labelled
         gathered, attention = self.passage_attention.ragged(h_p, *edges)  # Eq. 8
         if config.gate == "learned":
@@ -190,7 +185,7 @@ class QueryPassageGNN(nn.Module):
             gate = torch.sigmoid(logits)  # Eq. 9
         else:
             gate = h_p.new_full((n, 1), float(config.gate))
-        informed = gate * gathered + (self._own(h_p, h_q, labels) if config.sums else h_p)  # Eq. 10
+        informed = gate * gathered + (self._own(h_p, h_q, labels) if config.labels else h_p)  # Eq. 10
         if config.similarity == "cosine" and config.unit_length:
             informed = F.normalize(informed, dim=1)
         return Informed(informed, attention, gate)

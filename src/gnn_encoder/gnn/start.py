@@ -52,7 +52,7 @@ class Start:
         one = torch.eye(gnn.config.dimension)
         if gnn.config.layers == 2:
             gnn.combine.weight.copy_(torch.cat([self.mix * one, (1 - self.mix) * one], dim=1))
-        if gnn.config.sums:
+        if gnn.config.labels:
             form = Form(power=0.5, unit_length=True) if self.closed is None else self.closed.form
             gnn.W_l.copy_(form.weight * one)
             gnn.A.copy_(one if self.closed is None else torch.from_numpy(self.closed.whitener))
@@ -86,7 +86,7 @@ def starts_of(gnn: QueryPassageGNN, closed: ClosedForm | None = None) -> list[St
     """The starts of a network that differ in weights that it has, the identity first."""
     config = gnn.config
     gates = GATES if config.gate == "learned" else GATES[:1]
-    starts = product(gates, LABELS if config.labelled else LABELS[:1], MIXES if config.layers == 2 else MIXES[:1])
+    starts = product(gates, LABELS if config.labels else LABELS[:1], MIXES if config.layers == 2 else MIXES[:1])
     shut = (GATE_BIAS, SHUT) if config.gate == "learned" else (GATE_BIAS,)
     return [*(Start(*values) for values in starts), *(Start(gate, closed=closed) for gate in shut if closed)]
 
@@ -100,12 +100,13 @@ class ChosenStart:
     value: float
     weights: dict[str, Tensor]
 
-    def restore(self, gnn: QueryPassageGNN, reached: float) -> None:
-        """Give the network the best start if training has `reached` less on dev."""
-        if self.value > reached:
+    def restore(self, gnn: QueryPassageGNN, reached: float) -> bool:
+        """Give the network the best start if training has `reached` less on dev; say whether it has."""
+        if lost := self.value > reached:
             gnn.load_state_dict(self.weights)
             self.best.apply(gnn)
             log.info("GNN alone: training ends below %s, dev RR@10 %.4f, which is kept", self.best, self.value)
+        return lost
 
 
 def choose_start(
@@ -114,7 +115,7 @@ def choose_start(
     """Give a new network the start with the best dev score, if that is clearly better than the identity.
 
     Clearly: by more than two standard errors of the paired difference over the dev sample. `reciprocal_ranks` are those
-    of its queries by the present weights, *Shape:* (q,). `closed` is the best closed form, for a network with `sums`.
+    of its queries by the present weights, *Shape:* (q,). `closed` is the best closed form, for a network with `labels`.
     """
     weights = deepcopy(gnn.state_dict())
     found = {}

@@ -109,19 +109,23 @@ class CachedEmbeddings:
 class LearntEmbeddings:
     """Those of the encoder that is being trained, with gradient where gradients are recorded.
 
-    `texts` are the graph's queries, of which the training queries are the first, and the passages.
+    `texts` are the graph's queries, of which the training queries are the first, and the passages. With `cached` the
+    graph's nodes are not the encoder's in training steps, but those of M_de's cache: a step of the softmax over the
+    corpus would have to read most of them.
     """
 
-    def __init__(self, encoder: DualEncoder, texts: Texts, dev_texts: TextTokens) -> None:
+    def __init__(
+        self, encoder: DualEncoder, texts: Texts, dev_texts: TextTokens, cached: CachedEmbeddings | None = None
+    ) -> None:
         self.modules: dict[str, nn.Module] = {"encoder": encoder}
-        self._encoder, self._texts, self._dev_texts = encoder, texts, dev_texts
+        self._encoder, self._texts, self._dev_texts, self._cached = encoder, texts, dev_texts, cached
         encoder.train()
 
     def asked(self, rows: Rows) -> Representations:
         """As of `CachedEmbeddings`."""
         return represent_queries(self._encoder, self._texts, rows)
 
-    def nodes(self, _: Neighbourhood, subgraph: Subgraph) -> Nodes:
+    def nodes(self, near: Neighbourhood, subgraph: Subgraph) -> Nodes:
         """As of `CachedEmbeddings`."""
         encoder, texts, passages, queries = self._encoder, self._texts, subgraph.passages, subgraph.queries
         if not torch.is_grad_enabled():
@@ -129,6 +133,8 @@ class LearntEmbeddings:
             read = embed_passages(encoder, texts.passage_tokens, texts.batch_tokens, passages)
             return Fixed(torch.from_numpy(read).to(device())), Fixed(torch.from_numpy(asked).to(device()))
         h_p = represent_passages(encoder, texts, passages)
+        if self._cached is not None:
+            return h_p, self._cached.asked(queries)
         return h_p, self.asked(queries) if len(queries) else Fixed(h_p.value.new_empty(0, encoder.dimension))
 
     def dev_queries(self, sample: DevSample) -> Tensor:
@@ -146,8 +152,8 @@ class GNNTask:
     Eq. 6 reads the passages of M_de's cache in any case. In phase one all else is cached too. In phase two, as in the
     paper, queries and nodes are embedded by the encoder that is being trained, with gradient.
 
-    Of the two graphs one trains, and the other, which will inform the corpus, scores the dev sample. Embeddings of a
-    batch's queries and of the graph's `nodes` may come from different sources; `scale` is 1 / temperature.
+    Of the two graphs one trains, and the other, which will inform the corpus, scores the dev sample. `scale` is
+    1 / temperature.
     """
 
     def __init__(
@@ -155,13 +161,12 @@ class GNNTask:
         gnn: QueryPassageGNN,
         graphs: tuple[Neighbourhood, Neighbourhood],
         supervision: Supervision,
-        queries: Embeddings,
-        nodes: Embeddings,
+        embeddings: Embeddings,
         *,
         scale: float,
     ) -> None:
-        self.modules: dict[str, nn.Module] = {**queries.modules, **nodes.modules, "gnn": gnn}
-        self._gnn, self._supervision, self._queries, self._nodes = gnn, supervision, queries, nodes
+        self.modules: dict[str, nn.Module] = {**embeddings.modules, "gnn": gnn}
+        self._gnn, self._supervision, self._embeddings = gnn, supervision, embeddings
         self._neighbourhood, self._deployed = graphs
         self._scale = scale
 
@@ -173,7 +178,7 @@ class GNNTask:
         batch, masked = self._supervision.batch(number)
         asked, places = local_part(batch)
         subgraph, position = subgraph_of(self._neighbourhood, batch.passages[places], masked)
-        queries = self._queries.asked(batch.queries[asked])
+        queries = self._embeddings.asked(batch.queries[asked])
         informed, nodes = self._informed(self._neighbourhood, subgraph)
         loss = batch_loss(queries.value, informed[position], batch, self._supervision.examples, self._scale)
         loss.backward()
@@ -193,51 +198,57 @@ class GNNTask:
             return self._informed(near, near.around(rows))[0]
 
         with no_grad_eval(nn.ModuleDict(self.modules)):
-            queries = self._queries.dev_queries(dev)
+            queries = self._embeddings.dev_queries(dev)
             passages = shared_rows(dev.pool, WINDOW, queries.shape[1], informed)
         return reciprocal_ranks(queries, passages, dev.relevant, own=dev.own)
 
     def _informed(self, near: Neighbourhood, subgraph: Subgraph) -> tuple[Tensor, Nodes]:
         """h'_p of a subgraph's passages (Eq. 6-10), and the h_p and h_q that made them."""
-        h_p, h_q = self._nodes.nodes(near, subgraph)
+        h_p, h_q = self._embeddings.nodes(near, subgraph)
         h_q_prime = near.interactive_queries(self._gnn, subgraph.queries, h_q.value)
         informed = near.interactive_passages(self._gnn, subgraph, h_p.value, h_q.value, h_q_prime)
         return informed.embeddings, (h_p, h_q)
 
 
 class CorpusTask(GNNTask):
-    """The same with a softmax over the corpus, or a large sample of it, which cached nodes afford.
+    """The same with a softmax over the corpus, or a sample of it.
 
-    In phase two E_Q learns by the batch's queries alone: the graph keeps M_de's embeddings, of its passages and of the
-    queries that are its nodes. The scores' factor learns too: where h'_p has any length, the encoder's need not fit.
+    In phase two the encoder reads anew what a step scores: the batch's positives and hard negatives, and random
+    passages that stand for the rest. None of them comes from the cache: where a batch's passages are fresh and all
+    others are old, being fresh tells a positive, and both encoder and GNN learn that. The scores' `factor`, the
+    logarithm of 1 / temperature, learns too: where h'_p has any length, the encoder's need not fit.
     """
 
-    def __init__(self, *learning: Any, scale: float) -> None:
-        super().__init__(*learning, scale=scale)
-        self.log_scale = nn.Parameter(torch.tensor(math.log(scale), device=device()))
-        self.modules["scale"] = nn.ParameterDict({"log": self.log_scale})
+    def __init__(self, *learning: Any, factor: nn.Parameter) -> None:
+        super().__init__(*learning, scale=1.0)
+        self._factor = factor
+        self.modules["scale"] = nn.ParameterDict({"log": factor})
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch by Eq. 6-11 and `corpus_loss`."""
         everybody, masked = self._supervision.items(number)
         items = local_share(everybody)
-        queries = self._queries.asked(self._supervision.examples.queries[items])
-        loss = corpus_loss(queries.value, *self._scored(number, masked, items), self.log_scale.exp(), of=len(everybody))
+        queries = self._embeddings.asked(self._supervision.examples.queries[items])
+        (informed, nodes), sample = self._scored(number, masked)
+        how = sample, items, self._supervision.examples, self._factor.exp()
+        loss = corpus_loss(queries.value, informed, *how, of=len(everybody))
         loss.backward()
-        queries.backward()
+        for side in (queries, *nodes):
+            side.backward()
         return loss.item()
 
     @torch.no_grad()
     def calibrate(self) -> None:
-        """Let the factor start where the loss of the first batch is least."""
-        (items, masked), start = self._supervision.items(0), self.log_scale.exp().item()
-        queries = self._nodes.asked(self._supervision.examples.queries[items]).value
-        scored = self._scored(0, masked, items)
-        losses = {by: corpus_loss(queries, *scored, start * by, of=len(items)).item() for by in FACTORS}
-        self.log_scale.fill_(math.log(start * min(losses, key=losses.__getitem__)))
+        """Let the factor start where the loss of the first batch is least, on cached embeddings."""
+        (items, masked), start = self._supervision.items(0), self._factor.exp().item()
+        queries = self._embeddings.asked(self._supervision.examples.queries[items]).value
+        (informed, _), sample = self._scored(0, masked)
+        how = sample, items, self._supervision.examples
+        losses = {by: corpus_loss(queries, informed, *how, start * by, of=len(items)).item() for by in FACTORS}
+        self._factor.fill_(math.log(start * min(losses, key=losses.__getitem__)))
 
-    def _scored(self, number: int, masked: Rows, items: Rows) -> tuple[Tensor, CorpusSample, Rows, Examples]:
-        """The h'_p and the passages that a step scores, for some items."""
+    def _scored(self, number: int, masked: Rows) -> tuple[tuple[Tensor, Nodes], CorpusSample]:
+        """What `_informed` makes of the passages that a step scores."""
         near, sample = self._neighbourhood, self._supervision.scored(number, self._neighbourhood.graph)
         subgraph, _ = subgraph_of(near, sample.passages, masked)
-        return self._informed(near, subgraph)[0], sample, items, self._supervision.examples
+        return self._informed(near, subgraph), sample

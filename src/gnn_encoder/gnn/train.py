@@ -1,6 +1,7 @@
 """Training GNN-encoder by Masked Graph Training (section 3.4), in two phases, and its control."""
 
 import logging
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import polars as pl
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from gnn_encoder.base.judgements import Identical, relevant_pairs
 from gnn_encoder.base.matrix import Matrix, Rows, check_shape, open_matrix
@@ -21,7 +23,7 @@ from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.gnn.start import choose_start, closed_form
 from gnn_encoder.gnn.tasks import CachedEmbeddings, CorpusTask, GNNTask, LearntEmbeddings
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Params, Passes, PhaseOne
+from gnn_encoder.pipeline.params import Params, PhaseOne
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.corpus import embed_queries, open_passages, open_queries
 from gnn_encoder.text.device import device
@@ -30,12 +32,13 @@ from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import POOL_DEPTH, WHOLE, DevSample, dev_sample, ranked, retrieved_pairs, sample_queries
 from gnn_encoder.train.dual_encoder import ContrastiveTask, Texts
 from gnn_encoder.train.examples import Examples, open_examples
-from gnn_encoder.train.loop import History, Task, fit, parameter_group
+from gnn_encoder.train.loop import History, Task, evaluate_every, fit, parameter_group
 
 log = logging.getLogger(__name__)
 HEADS = 4  # of the attention; the paper does not say how many
 CACHED_PASSAGES = 50_000  # a corpus of at most so many is ranked whole by phase one, which need not encode it
 CACHED_QUERIES = 2_000  # dev queries that rank it
+EVALUATIONS = 20  # of phase one on dev, after its start
 SCALE_RATE = 10.0  # of the learning rate of the scores' factor, in the GNN's
 
 # Gives those of some pairs of a dev query and a passage (columns query, passage) that hold an answer.
@@ -50,7 +53,7 @@ class Setup:
 
     def __init__(self, base: str, params: Params) -> None:
         n_passages, dev = count_rows(project.PASSAGES), project.queries("dev")
-        self.params, precision, dropout = params, params.encoder.precision, params.mgt.joint.dropout
+        self.params, precision, dropout = params, params.encoder.precision, params.encoder.dropout
         self.encoder = DualEncoder.load(project.encoder(base), precision=precision, dropout=dropout)
         check_shape(project.embeddings(base), (n_passages, self.encoder.dimension))
         self.cached = open_matrix(project.embeddings(base))
@@ -127,34 +130,34 @@ def train_gnn_encoder(
     `near` is the graph that will inform the corpus, and `queries` are the texts of its nodes.
     """
     mgt, encoder, params, examples = setup.params.mgt, setup.encoder, setup.params, setup.examples
-    edge_dimension = encoder.dimension if near.features is None else near.features.edges.shape[1]
-    sides = (encoder.dimension, edge_dimension), encoder.settings.similarity
-    gnn = new_gnn(mgt, *sides, labelled=params.build_graph.labelled, seed=params.seed)
-    graphs, of_corpus = graphs_of(near, examples, mgt), mgt.joint.softmax == "corpus"
+    edge_dimension = None if near.features is None else near.features.edges.shape[1]
+    gnn = new_gnn(mgt, (encoder.dimension, edge_dimension), encoder.settings.similarity, seed=params.seed)
+    graphs, of_corpus = graphs_of(near, examples, mgt), mgt.softmax == "corpus"
+    factor = new_factor(encoder.scale)
     # Phase one reads passages from the cache, so that more queries rank a corpus that phase two would have to encode.
     most = CACHED_QUERIES if len(setup.cached) <= CACHED_PASSAGES else params.dev.queries
     one = setup.sample(whole=CACHED_PASSAGES, queries=most)
-    two = one if of_corpus else setup.sample(whole=WHOLE, queries=params.dev.queries)
+    cached = CachedEmbeddings(
+        *map(torch.from_numpy, (setup.embed(queries), setup.embed(setup.dev_queries, one.queries)))
+    )
     alone = supervise(examples, one, mgt, mgt.alone, params.seed)
-    joint = supervise(examples, two, mgt, mgt.joint, params.seed, after=mgt.alone.epochs)
-    history: History = []
-    if len(alone) or (len(joint) and of_corpus):
-        asked = setup.embed(queries), setup.embed(setup.dev_queries, one.queries)
-        cached = CachedEmbeddings(*map(torch.from_numpy, asked))
-        history = train_on_embeddings(gnn, graphs, alone, cached, scale=encoder.scale, mgt=mgt, folder=folder)
-    if len(joint):
-        learnt = LearntEmbeddings(encoder, setup.texts(queries), setup.dev_queries)
-        task: GNNTask
-        if of_corpus:
-            encoder.fix_passages()
-            task = CorpusTask(gnn, graphs, joint, learnt, cached, scale=encoder.scale)
-        else:
-            task = GNNTask(gnn, graphs, joint, learnt, learnt, scale=encoder.scale)
+    history = train_on_embeddings(gnn, graphs, alone, cached, factor=factor, mgt=mgt, folder=folder)
+    if mgt.joint.steps:
+        two = setup.sample(whole=WHOLE, queries=params.dev.queries)
+        joint = supervise(examples, two, mgt, mgt.joint, params.seed, after=mgt.alone.steps, read_anew=True)
+        texts = encoder, setup.texts(queries), setup.dev_queries
+        learning = gnn, graphs, joint, LearntEmbeddings(*texts, cached=cached if of_corpus else None)
+        task = CorpusTask(*learning, factor=factor) if of_corpus else GNNTask(*learning, scale=encoder.scale)
         encoder.freeze_lower(params.encoder.frozen_layers)
         groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate)]
         groups += _groups(task, gnn, mgt.joint.gnn_learning_rate)
-        history += _fit(task, groups, joint, mgt.joint, folder / "joint", "encoder and GNN")
+        history += _fit(task, groups, joint, folder / "joint", "encoder and GNN", params.dev.evaluations)
     return gnn, history
+
+
+def new_factor(scale: float) -> nn.Parameter:
+    """The logarithm of the scores' factor, which `CorpusTask` learns."""
+    return nn.Parameter(torch.tensor(math.log(scale), device=device()))
 
 
 def graphs_of(near: Neighbourhood, examples: Examples, mgt: PhaseOne) -> tuple[Neighbourhood, Neighbourhood]:
@@ -170,22 +173,29 @@ def train_on_embeddings(
     supervision: Supervision,
     cached: CachedEmbeddings,
     *,
-    scale: float,
+    factor: nn.Parameter,
     mgt: PhaseOne,
     folder: Path,
 ) -> History:
-    """Phase one: the GNN alone learns, by Masked Graph Training on cached embeddings; arguments as of `GNNTask`."""
-    kind = CorpusTask if mgt.alone.softmax == "corpus" else GNNTask
-    task, start = kind(gnn, graphs, supervision, cached, cached, scale=scale), None
-    if gnn.config.labelled or gnn.config.sums:
+    """Phase one: the GNN alone learns, by Masked Graph Training on cached embeddings; arguments as of `GNNTask`.
+
+    Where there are no steps it still starts as dev says, and `factor` where it fits.
+    """
+    task, start = GNNTask(gnn, graphs, supervision, cached, scale=factor.exp().item()), None
+    if mgt.softmax == "corpus":
+        task = CorpusTask(gnn, graphs, supervision, cached, factor=factor)
+    if gnn.config.labels:
         cosine = gnn.config.similarity == "cosine"
         closed = closed_form(graphs[1], cached.queries, cached.of_dev, supervision.dev, cosine=cosine)
         start = choose_start(gnn, task.reciprocal_ranks, closed)
+    if isinstance(task, CorpusTask):
+        task.calibrate()
     groups = _groups(task, gnn, mgt.alone.learning_rate)
-    history = _fit(task, groups, supervision, mgt.alone, folder / "gnn", "GNN alone")
+    history = _fit(task, groups, supervision, folder / "gnn", "GNN alone", EVALUATIONS)
     if start is not None:
         scores = [row["dev_rr10"] for row in history if row["dev_rr10"] is not None]
-        start.restore(gnn, max(scores, default=start.value))
+        if start.restore(gnn, max(scores, default=start.value)) and isinstance(task, CorpusTask):
+            task.calibrate()  # for phase two
     return history
 
 
@@ -198,11 +208,11 @@ def train_control(setup: Setup, queries: TextTokens, folder: Path) -> History:
     steps = (lambda number: supervision.batch(number)[0]), len(supervision)
     task = ContrastiveTask(encoder, setup.texts(queries), setup.examples, *steps, dev=(dev, setup.dev_queries))
     groups = [parameter_group(encoder, section.learning_rate)]
-    return _fit(task, groups, supervision, section, folder / "no_gnn", project.title_of("no_gnn"))
+    return _fit(task, groups, supervision, folder / "no_gnn", project.title_of("no_gnn"), params.dev.evaluations)
 
 
 def new_gnn(
-    mgt: PhaseOne, dimensions: tuple[int, int], similarity: str, *, labelled: bool, seed: int, heads: int = HEADS
+    mgt: PhaseOne, dimensions: tuple[int, int | None], similarity: str, *, seed: int, heads: int = HEADS
 ) -> QueryPassageGNN:
     """An untrained network, which starts near the identity; `dimensions`: d, and d_e of the edge features."""
     torch.manual_seed(int(np.random.SeedSequence([seed, 1]).generate_state(1)[0]))
@@ -213,25 +223,24 @@ def new_gnn(
         heads=heads,
         gate=mgt.gate,
         edge_features=mgt.edge_features,
-        labelled=labelled,
-        sums=mgt.sums,
+        labels=mgt.labels,
         similarity=similarity,
     )
     return QueryPassageGNN(config).to(device())
 
 
 def _groups(task: GNNTask, gnn: QueryPassageGNN, rate: float) -> list[dict[str, Any]]:
-    """The GNN's parameters, and the scores' factor where that learns, which starts where it fits."""
+    """The GNN's parameters, and the scores' factor where that learns."""
     groups = gnn.groups(rate)
-    if isinstance(task, CorpusTask) and len(task):
-        task.calibrate()
+    if isinstance(task, CorpusTask):
         groups.append(parameter_group(task.modules["scale"], SCALE_RATE * rate))
     return groups
 
 
 def _fit(
-    task: Task, groups: list[dict[str, Any]], supervision: Supervision, phase: Passes, folder: Path, title: str
+    task: Task, groups: list[dict[str, Any]], supervision: Supervision, folder: Path, title: str, evaluations: int
 ) -> History:
-    schedule, stops = supervision.schedule, {"evaluate_every": phase.evaluate_every, "patience": phase.patience}
-    log.info("%s: %d steps, %d rounds a pass over the queries", title, len(schedule), schedule.rounds_per_epoch)
-    return fit(task, groups, folder, name=folder.name, title=title, seed=supervision.seed, **stops)
+    schedule = supervision.schedule
+    log.info("%s: %d steps, %d rounds a pass over the queries", title, len(schedule), schedule.rounds)
+    every = evaluate_every(len(task), evaluations)
+    return fit(task, groups, folder, name=folder.name, title=title, seed=supervision.seed, evaluate_every=every)

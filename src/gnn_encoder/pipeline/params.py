@@ -16,7 +16,7 @@ Number = Annotated[int, Field(ge=0)]
 Several = Annotated[int, Field(ge=2)]
 Tokens = Annotated[int, Field(ge=4)]  # of a text, special ones included
 Depth = Annotated[int, Field(ge=1, le=32_767)]  # ranks are int16
-Epochs = Annotated[float, Field(ge=0)]  # passes over the queries; 0.5: a random half of them, once
+Steps = Annotated[int, Field(ge=0)]  # of the optimiser; 0: nothing is trained
 Beta = Annotated[float, Field(gt=0, le=0.5)]  # share of the queries masked in a round: there are two rounds or more
 Gate = Literal["learned"] | Share  # Eq. 9, or a constant in its place
 
@@ -35,6 +35,7 @@ class Data(Section):
     source: Literal["insuranceqa", "beir", "log", "msmarco", "dpr", "ir_datasets"]
     path: str | None  # folder of the source's files; null for a source that is a package
     train_queries: Count | None  # how many training queries are used, drawn at random; null: all
+    passages: Annotated[int, Field(ge=2)] | None = None  # a random sample that holds every judged one; null: all
     dev_fraction: Fraction  # share of train that becomes dev where the source has no dev split
     name: str | None = None  # dpr: nq, trivia, ...; ir_datasets: a data set that has parts train and test
     names: Names | None = None  # ir_datasets: the data set of each split, instead of `name`
@@ -99,13 +100,13 @@ class Dev(Section):
     """The dev score of every training of an encoder, by which it keeps its best weights."""
 
     queries: Count  # dev queries, a fixed random sample
-    evaluations: Several  # spread evenly over a training, start and end included
+    evaluations: Count  # in each training, evenly spread, the end included; its start is always scored
 
 
 class Contrastive(Section):
     """Training a dual-encoder by Eq. 2."""
 
-    epochs: Epochs  # 0: it stays as it is
+    steps: Steps
     batch_size: Several  # queries, over all devices
     negatives: Number = 0  # hard negatives a query
     learning_rate: Rate
@@ -122,20 +123,11 @@ class TrainCrossEncoder(Section):
 
     model: str | None  # null: encoder.model
     max_length: Annotated[int, Field(ge=8)]  # tokens of a pair
-    epochs: Annotated[float, Field(gt=0)]
+    steps: Count
     batch_size: Several  # queries
     negatives: Count  # candidates a query
-    learning_rate: Rate
-    pooling: Literal["cls", "mean"] = "cls"  # what the head reads: the [CLS] state, or the mean of all states
-    loss: Literal["pointwise", "listwise"] = "pointwise"  # each pair by itself, or a query's passages together
     range_min: Number = 0  # first rank of the mined candidates that negatives come from
-    range_max: Count | None = None  # the rank after the last one; null: all that were mined
-
-
-class TeacherScore(Section):
-    """What the score is that denoising, pseudo-labels and reranking go by."""
-
-    score: Literal["cross_encoder", "sum"]  # M_ce's as it was trained; or with the retriever's, fitted on dev
+    learning_rate: Rate
 
 
 class Denoise(Section):
@@ -148,15 +140,6 @@ class Denoise(Section):
     candidates: Count  # so many of these are scored for each query, most of them from the top
     positive_threshold: Fraction
     negative_threshold: Fraction
-    # Negatives score below this share of what their query's best labelled passage scores, and not above
-    # positive_threshold; null: below negative_threshold.
-    relative: Annotated[float, Field(gt=0, le=1)] | None = None
-
-
-class TrainDualEncoder(Contrastive):
-    """Training M_de; it starts from the base model as in RocketQA, or from the first retriever."""
-
-    init: Literal["base", "retriever"]
 
 
 class PairStage(Contrastive):
@@ -169,8 +152,6 @@ class Pair(Section):
     """PAIR: passage-centric similarity, pseudo-labels by M_ce, two stages (PAIR, section 3)."""
 
     teacher: TrainCrossEncoder | None  # the M_ce that gives pseudo-labels; null: that of train_cross_encoder
-    s_pos: Fraction  # pseudo-positives score above
-    s_neg: Fraction  # hard negatives score below
     pseudo_labels: bool  # false: both stages on labelled data alone (the paper's w/o KD)
     pretrain: PairStage
     finetune: PairStage
@@ -181,7 +162,7 @@ class Generator(Section):
 
     model: str | None  # a seq2seq model, used as it is; null: an encoder-decoder from encoder.model, trained here
     file: str | None = None  # of queries that were generated already: data/queries.py; null: a model generates them
-    epochs: Annotated[float, Field(gt=0)]
+    steps: Count
     learning_rate: Rate
     query_length: Tokens
 
@@ -232,49 +213,38 @@ class BuildGraph(Section):
 
     unlabelled: Number | None  # how many queries without labels, at random, become nodes; null: all
     k: Depth  # passages a query
-    labelled: bool  # a training query's labelled passages are among its k, first; attention tells their edges apart
 
 
-class Passes(Section):
-    """What both phases and the control have. An epoch is a pass over the queries."""
-
-    epochs: Epochs
-    batch_size: Several
-    evaluate_every: Count  # steps
-    patience: Count  # evaluations without a better score before training stops
-
-
-class Phase(Passes):
-    """What both phases have."""
-
-    softmax: Literal["batch", "corpus"]  # of the loss: over the batch's passages (Eq. 12), or all
-
-
-class Alone(Phase):
+class Alone(Section):
     """Phase one: the GNN alone on cached embeddings."""
 
+    steps: Steps
+    batch_size: Several  # queries, at most a fold
     learning_rate: Rate
 
 
-class Joint(Phase):
-    """Phase two: encoder and GNN together, as in the paper; with a softmax over the corpus, E_Q and GNN."""
+class Joint(Section):
+    """Phase two: encoder and GNN together, as in the paper."""
 
+    steps: Steps
+    batch_size: Several  # queries, at most a fold
     gnn_learning_rate: Rate
     encoder_learning_rate: Rate
-    dropout: Annotated[float, Field(ge=0, lt=1)]  # of the encoder
 
 
 class PhaseOne(Section):
     """The GNN (section 3.3) and what trains it alone."""
 
+    # A query's labelled passages are among its k, first; attention and gate tell these edges apart, and Eq. 10 also
+    # sums up a passage's labelled queries, scaled by their number.
+    labels: bool
     layers: Literal[1, 2]
     gate: Gate
-    edge_features: Literal["cross_encoder", "product", "none"]
-    sums: bool  # Eq. 10 also sums up a passage's labelled queries, scaled by their number
+    edge_features: Literal["cross_encoder", "none"]
     masking: Literal["mgt", "drop_labelled"]
     beta: Beta
-    max_neighbours: Count | None  # most queries a passage keeps, those with the best retrieval scores; null: all
     negatives: Number
+    softmax: Literal["batch", "corpus"]  # of the loss: over the batch's passages (Eq. 12), or all
     alone: Alone
 
 
@@ -284,9 +254,11 @@ class MGT(PhaseOne):
     joint: Joint
 
 
-class TrainNoGNN(Passes):
+class TrainNoGNN(Section):
     """The control: M_de trained on without the graph, with what else section `mgt` has for phase two."""
 
+    steps: Steps
+    batch_size: Several
     learning_rate: Rate
 
 
@@ -321,10 +293,8 @@ class Params(Section):
     train_retriever: Contrastive
     mine_candidates: MineCandidates
     train_cross_encoder: TrainCrossEncoder
-    teacher: TeacherScore
     denoise: Denoise
-    train_dual_encoder: TrainDualEncoder
-    distil: Contrastive
+    train_dual_encoder: Contrastive
     pair: Pair
     dual_cross: DualCross
     cache_passages: CachePassages
@@ -337,20 +307,17 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _values_fit_together(self) -> Self:
-        trained = ["train_cross_encoder", *(["pair.teacher"] if self.pair.teacher else [])]  # each an M_ce
-        ends = [f"{name}.range_max" for name in trained if self.value(name).range_max is not None]
-        for low, high, may_be_equal in (
-            ("denoise.range_max", "mine_candidates.depth", True),
-            *((f"{name}.range_min", "mine_candidates.depth", False) for name in trained),
-            *((end.replace("max", "min"), end, False) for end in ends),
-            ("dual_cross.views", "dual_cross.generated", True),
-            ("denoise.negative_threshold", "denoise.positive_threshold", True),  # or one passage is both labels
-            ("pair.s_neg", "pair.s_pos", True),
+        for low, high in (
+            ("denoise.range_max", "mine_candidates.depth"),
+            ("dual_cross.views", "dual_cross.generated"),
+            ("denoise.negative_threshold", "denoise.positive_threshold"),  # or one passage is both labels
         ):
             below, above = self.value(low), self.value(high)
-            if below > above or (below == above and not may_be_equal):
-                rule = "at most" if may_be_equal else "below"
-                raise ValueError(f"{low} is {below}: must be {rule} {high}, {above}")
+            if below > above:
+                raise ValueError(f"{low} is {below}: must be at most {high}, {above}")
+        for name in ("train_cross_encoder", *(("pair.teacher",) if self.pair.teacher else ())):  # each an M_ce
+            if (first := self.value(name).range_min) >= (depth := self.mine_candidates.depth):
+                raise ValueError(f"{name}.range_min is {first}: must be below mine_candidates.depth, {depth}")
         return self
 
 

@@ -22,10 +22,9 @@ from bm25s.tokenization import Tokenizer
 
 from gnn_encoder.base.distributed import cores, tqdm
 from gnn_encoder.base.errors import UserError, not_built
-from gnn_encoder.base.files import write_json
+from gnn_encoder.base.files import CHARACTER, words, write_json
 from gnn_encoder.base.matrix import Rows, Scores
 from gnn_encoder.base.tables import PASSAGES, count_rows, iterate_texts, with_title
-from gnn_encoder.base.words import CHARACTER, words
 from gnn_encoder.pipeline.params import BM25, Stemmer, StopWords
 from gnn_encoder.search.exact import top
 

@@ -149,9 +149,9 @@ def load_encoder(model: Path, section: Encoder) -> DualEncoder:
     return DualEncoder.load(model, precision=section.precision).for_inference()
 
 
-def embed_table(system: str, table: Path, section: Encoder, rows: Rows | None = None) -> Matrix:
-    """The queries of a table, or some rows of them, embedded by a system's encoder. *Shape:* (queries, d)."""
-    return embed_rows(load_encoder(project.encoder(system), section), table, section, rows)
+def embed_table(model: Path, table: Path, section: Encoder, rows: Rows | None = None) -> Matrix:
+    """The queries of a table, or some rows of them, embedded by a dual-encoder's folder. *Shape:* (queries, d)."""
+    return embed_rows(load_encoder(model, section), table, section, rows)
 
 
 def embed_rows(encoder: DualEncoder, table: Path, section: Encoder, rows: Rows | None = None) -> Matrix:

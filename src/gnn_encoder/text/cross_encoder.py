@@ -5,13 +5,10 @@ Many pairs go through it in windows sorted by length; results keep the pairs' or
 
 from functools import partial
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
-import torch
-import torch.nn.functional as F
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerBase
 
@@ -27,59 +24,38 @@ from gnn_encoder.text.encoder import TextModel, check_model
 from gnn_encoder.text.pretrained import Source, load_model, load_tokenizer
 
 PART = "part-{:06d}.parquet"
-HEAD = "head.safetensors"  # in the folder of a model that pools by the mean
-HEAD_DEVIATION = 0.02  # of the weights of a new head, as transformers draws them
+KIND = AutoModelForSequenceClassification
 
 
 class CrossEncoder(TextModel):
-    """A transformer with one logit for a query and a passage. What its score means: `train/candidates.py`.
+    """A transformer with a head that gives a query and a passage one logit, of which the sigmoid is the score."""
 
-    `head` reads the mean of both texts' states; without it `model` has a head of its own, which reads the [CLS] state.
-    """
-
-    def __init__(
-        self, *, model: nn.Module, tokenizer: PreTrainedTokenizerBase, precision: str, head: nn.Linear | None = None
-    ) -> None:
+    def __init__(self, *, model: nn.Module, tokenizer: PreTrainedTokenizerBase, precision: str) -> None:
         super().__init__(tokenizer, precision)
-        self.model, self.head = model, head
+        self.model = model
 
     @classmethod
-    def from_pretrained(
-        cls, source: Source, params: Encoder, *, pooling: Literal["cls", "mean"] = "cls", seed: int = 0
-    ) -> Self:
+    def from_pretrained(cls, source: Source, params: Encoder, *, seed: int = 0) -> Self:
         """Start from a base model, with a new head whose weights are drawn at random with `seed`."""
-        head, tokenizer = None, load_tokenizer(source)
-        if pooling == "cls" and tokenizer.cls_token is None:
-            raise UserError(f"model {source.model!r} has no [CLS] token: set train_cross_encoder.pooling to mean")
-        own = {"kind": AutoModelForSequenceClassification, "num_labels": 1} if pooling == "cls" else {}
-        model = load_model(source, dropout=params.dropout, seed=seed, **own)
-        if pooling == "mean":
-            head = nn.Linear(int(model.config.hidden_size), 1)
-            nn.init.normal_(head.weight, std=HEAD_DEVIATION, generator=torch.Generator().manual_seed(seed))
-            nn.init.zeros_(head.bias)
+        tokenizer = load_tokenizer(source)
+        if tokenizer.cls_token is None:
+            raise UserError(f"model {source.model!r} has no [CLS] token, which M_ce reads: name another one")
+        model = load_model(source, dropout=params.dropout, seed=seed, kind=KIND, num_labels=1)
         check_model(source.model, model, tokenizer)
-        return cls(model=model, head=head, tokenizer=tokenizer, precision=params.precision).to(device())
+        return cls(model=model, tokenizer=tokenizer, precision=params.precision).to(device())
 
     @classmethod
     def load(cls, folder: Path, *, precision: str = "auto") -> Self:
         """Read a folder written by `save`."""
-        source, weights, head = Source(str(folder)), folder / HEAD, None
-        if weights.exists():
-            found = load_file(weights)
-            head = nn.Linear(found["weight"].shape[1], 1)
-            head.load_state_dict(found)
-        kind = AutoModelForSequenceClassification if head is None else None
-        model = load_model(source, dropout=0.0, kind=kind)
-        return cls(model=model, head=head, tokenizer=load_tokenizer(source), precision=precision).to(device())
+        source = Source(str(folder))
+        model = load_model(source, dropout=0.0, kind=KIND)
+        return cls(model=model, tokenizer=load_tokenizer(source), precision=precision).to(device())
 
     def save(self, folder: Path) -> None:
-        """Write a folder that `AutoModelForSequenceClassification` opens, or `AutoModel` and a file with the head."""
-        if not distributed.is_first():
-            return
-        self.model.save_pretrained(folder)  # type: ignore[operator]
-        self.tokenizer.save_pretrained(folder)
-        if self.head is not None:
-            save_file(self.head.state_dict(), folder / HEAD)
+        """Write a folder that `AutoModelForSequenceClassification` opens."""
+        if distributed.is_first():
+            self.model.save_pretrained(folder)  # type: ignore[operator]
+            self.tokenizer.save_pretrained(folder)
 
     @property
     def dimension(self) -> int:
@@ -88,9 +64,6 @@ class CrossEncoder(TextModel):
 
     def logits(self, batch: Batch) -> Tensor:
         """Relevance logits. *Shape:* (n, tokens) -> (n,)."""
-        if self.head is not None:  # in float32, since a logit of 16 bits has three digits
-            head = self.head.weight.float(), self.head.bias.float()
-            return F.linear(self.embed(batch), *head).squeeze(-1)
         with autocast(self.dtype):
             logits: Tensor = self.model(**batch.arguments(self.model)).logits
         return logits.squeeze(-1).float()
@@ -100,10 +73,10 @@ class CrossEncoder(TextModel):
         return self.logits(batch).unsqueeze(1)
 
     def embed(self, batch: Batch) -> Tensor:
-        """Edge features h_{x-y} (section 3.2): pairs' [CLS] states or means. *Shape:* (n, tokens) -> (n, d_e)."""
+        """Edge features h_{x-y} (section 3.2): pairs' [CLS] states. *Shape:* (n, tokens) -> (n, d_e)."""
         with autocast(self.dtype):
             found, mask = token_states(self.model.base_model, batch)
-        return pool(found, mask, "cls" if self.head is None else "mean")
+        return pool(found, mask, "cls")
 
 
 def score_pairs(model: CrossEncoder, pairs: Inputs, folder: Path, batch_tokens: int) -> Matrix:

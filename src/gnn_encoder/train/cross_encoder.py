@@ -1,4 +1,4 @@
-"""Training M_ce on labelled positives and candidates: pairs one by one, or the passages of a query together."""
+"""Training M_ce on labelled positives and candidates, pair by pair."""
 
 from functools import partial
 from pathlib import Path
@@ -8,7 +8,6 @@ import numpy as np
 import polars as pl
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -20,26 +19,25 @@ from gnn_encoder.pipeline.params import Params, TrainCrossEncoder
 from gnn_encoder.text.batches import encode_by_length, text_batch
 from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
-from gnn_encoder.text.encoder import allow_length
+from gnn_encoder.text.encoder import allow_length, freeze_lower
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.candidates import read_top
 from gnn_encoder.train.dev import reranking_score
 from gnn_encoder.train.examples import BatchSampler, Examples, Ragged, TrainingBatch, chunks, local_part, stream
 from gnn_encoder.train.loop import fit_evenly
-from gnn_encoder.train.losses import contrastive_loss
 
 PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch
 
 
 def candidate_examples(
-    pairs: pl.DataFrame, candidates: Path, settings: TrainCrossEncoder, n_passages: int, identical: Identical
+    pairs: pl.DataFrame, candidates: Path, range_min: int, n_passages: int, identical: Identical
 ) -> Examples:
-    """Labelled `pairs` (query, passage; sorted) as positives; candidates of the ranks of `settings` as negatives.
+    """Labelled `pairs` (query, passage; sorted) as positives; others of the `candidates`, from a rank on, as negatives.
 
     No lists are made of the CANDIDATES table, which may have hundreds of millions of rows.
     """
-    found = read_top(candidates, settings.range_max).filter(pl.col("rank") >= settings.range_min)
+    found = read_top(candidates, None).filter(pl.col("rank") >= range_min)
     query, passage = found["query"].to_numpy(), found["passage"].to_numpy()
     queries, sizes = np.unique(pairs["query"].to_numpy().astype(np.int64), return_counts=True)
     known = pair_keys(pairs, n_passages)
@@ -58,8 +56,7 @@ def candidate_examples(
 class CrossEncoderTask:
     """Training of a cross-encoder: each query with one positive and `negatives` candidates.
 
-    Pointwise, a pair's loss is the binary cross-entropy of its score, so that scores are probabilities. Listwise, a
-    query's loss is the cross-entropy of its positive in the softmax over its passages' logits. `dev` is the
+    A pair's loss is the binary cross-entropy of its score, so that scores are probabilities. `dev` is the
     DEV_CANDIDATES table of its dev score, and tokens of the dev queries.
     """
 
@@ -81,7 +78,7 @@ class CrossEncoderTask:
         )
         self._model, self._queries, self._passages, self._examples = model, queries, passages, examples
         self._settings, self._batch_tokens = settings, batch_tokens
-        self._batches = BatchSampler(len(examples), settings.epochs, settings.batch_size, seed)
+        self._batches = BatchSampler(len(examples), settings.steps, settings.batch_size, seed)
         model.train()
 
     def __len__(self) -> int:
@@ -93,41 +90,24 @@ class CrossEncoderTask:
         # A query without candidates gets random passages; those that happen to be relevant are left out.
         left_out = self._examples.is_spared(batch.asked, batch.passages)
         left_out[: len(batch.queries)] = False
-        asked, places = local_part(batch)
-        if self._settings.loss == "pointwise":
-            rows, size, of = places[~left_out[places]], PAIRS_AT_A_TIME, int((~left_out).sum())
-        else:
-            rows, of = batch.own(asked), len(batch.queries)
-            size = max(1, PAIRS_AT_A_TIME // rows.shape[1])
-        total = 0.0
-        for part in chunks(rows, size):
-            share = self._loss(batch, part, left_out) / of
+        _, places = local_part(batch)
+        rows, of, total = places[~left_out[places]], int((~left_out).sum()), 0.0
+        for part in chunks(rows, PAIRS_AT_A_TIME):
+            share = self._loss(batch, part) / of
             share.backward()
             total += share.item()
         return total
 
-    def _loss(self, batch: TrainingBatch, rows: Rows, left_out: NDArray[np.bool_]) -> Tensor:
-        """The sum over some of the batch's pairs, or over some queries. *Shape:* (n,), or (queries, passages each)."""
-        flat = rows.reshape(-1)
-        texts = self._queries, batch.asked[flat], self._passages, batch.passages[flat]
+    def _loss(self, batch: TrainingBatch, rows: Rows) -> Tensor:
+        """The sum over some of the batch's pairs. *Shape:* (n,)."""
+        texts = self._queries, batch.asked[rows], self._passages, batch.passages[rows]
         pairs = text_batch(*texts, self._model.template, self._settings.max_length)
-        logits = encode_by_length(self._model.logits, pairs, self._batch_tokens).view(rows.shape)
-        if rows.ndim == 1:
-            labels = torch.from_numpy((rows < len(batch.queries)).astype(np.float32)).to(logits.device)
-            return F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
-        positive = torch.zeros(len(rows), dtype=torch.long, device=logits.device)
-        return contrastive_loss(logits, positive, torch.from_numpy(left_out[rows]).to(logits.device))
+        logits = encode_by_length(self._model.logits, pairs, self._batch_tokens)
+        labels = torch.from_numpy((rows < len(batch.queries)).astype(np.float32)).to(logits.device)
+        return F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
 
 
-def train_cross_encoder(
-    settings: TrainCrossEncoder,
-    section: str,
-    params: Params,
-    folder: Path,
-    title: str,
-    *,
-    candidates: Path = project.CANDIDATES,
-) -> None:
+def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Params, folder: Path, title: str) -> None:
     """Train on labelled pairs against mined candidates, and write the model and its learning curve.
 
     `section` of params.yaml holds `settings`; `title` is what is trained, in the log.
@@ -135,11 +115,13 @@ def train_cross_encoder(
     queries, n_passages = project.queries("train"), count_rows(project.PASSAGES)
     pairs = relevant_pairs(queries, project.qrels("train"), project.PASSAGES)
     identical = Identical.read(project.IDENTICAL, "train")
-    examples = candidate_examples(pairs, candidates, settings, n_passages, identical)
+    examples = candidate_examples(pairs, project.CANDIDATES, settings.range_min, n_passages, identical)
     base, is_same = params.encoder, settings.model in (None, params.encoder.model)
     source = Source(settings.model or base.model, base.revision if is_same else None, base.trust_remote_code)
-    model = CrossEncoder.from_pretrained(source, base, pooling=settings.pooling, seed=params.seed)
+    model = CrossEncoder.from_pretrained(source, base, seed=params.seed)
     allow_length(cast(PreTrainedModel, model.model), model.tokenizer, f"{section}.max_length", settings.max_length)
+    if base.frozen_layers:
+        freeze_lower(model.model, base.frozen_layers)
     task = CrossEncoderTask(
         model,
         open_queries(queries, model),

@@ -3,9 +3,10 @@
 A dual-encoder's queries rank a fixed pool of passages; M_ce's rerank the candidates of each.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gnn_encoder.base.distributed import rank, world_size
+from gnn_encoder.base.judgements import relevant_pairs, with_rows
 from gnn_encoder.base.matrix import Matrix, Rows
+from gnn_encoder.base.runs import read_run
+from gnn_encoder.base.tables import DEV_CANDIDATES, QRELS, read_table, write_table
+from gnn_encoder.data.answers import best_answered, judged_by_answers, with_answered
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.project import LEXICAL
 from gnn_encoder.search.exact import BEST, Pool
 from gnn_encoder.text.batches import WINDOW, Inputs, encode_rows
 from gnn_encoder.text.corpus import embed_queries
@@ -52,6 +60,26 @@ def candidates_of(queries: Rows, pairs: pl.DataFrame, retrieved: pl.DataFrame) -
     others = retrieved.select("query", "passage").unique().join(pairs, on=["query", "passage"], how="anti")
     found = pl.concat([relevant, others.with_columns(relevant=pl.lit(False))])
     return found.filter(pl.col("query").is_in(queries.tolist())).sort("query", "passage")
+
+
+def write_dev(folder: Path, runs: Mapping[str, Path], params: Params) -> None:
+    """Write the relevant passages of the dev queries, and candidates of sampled ones, from the first systems' runs.
+
+    Relevant are the judged passages or, in data that are judged by answers, BM25's best one with an answer.
+    """
+    queries, answers, table = project.queries("dev"), params.evaluate.answers, read_table(project.qrels("dev"), QRELS)
+    ranked = {name: read_run(of / project.run_file(name, "dev").name) for name, of in runs.items()}
+    if judged_by_answers(queries):
+        table = best_answered(ranked[LEXICAL], queries, project.PASSAGES, answers)
+    write_table(folder / project.POSITIVES.name, QRELS, [table.to_arrow()])
+    pairs = relevant_pairs(queries, folder / project.POSITIVES.name, project.PASSAGES)
+    sample = sample_queries(pairs, params.dev.queries, params.seed)
+    depth = -(-POOL_DEPTH // len(ranked))  # of each: together they bring in as many as M_de alone for MGT
+    top = pl.concat([found.filter(pl.col("rank") <= depth) for found in ranked.values()])
+    retrieved = with_rows(top, queries, project.PASSAGES).filter(pl.col("query").is_in(sample.tolist()))
+    found = retrieved.select("query", "passage").unique()
+    pool = candidates_of(sample, with_answered(pairs, found, queries, project.PASSAGES, answers), retrieved)
+    write_table(folder / project.DEV_CANDIDATES.name, DEV_CANDIDATES, [pool.to_arrow()])
 
 
 @dataclass(frozen=True)

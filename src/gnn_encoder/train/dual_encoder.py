@@ -14,17 +14,15 @@ from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.base.tables import DEV_CANDIDATES, count_rows, read_table
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Contrastive, Params
+from gnn_encoder.pipeline.params import Contrastive, Encoder, Params
 from gnn_encoder.text.batches import Batch, encode_by_length, padded, single_batch, text_batch
-from gnn_encoder.text.corpus import open_queries, passage_inputs
+from gnn_encoder.text.corpus import open_passages, open_queries, passage_inputs
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import DevSample, Views, pooled_sample, retrieval_score
 from gnn_encoder.train.examples import BatchSampler, Examples, TrainingBatch, local_part, stream
 from gnn_encoder.train.loop import fit_evenly
-from gnn_encoder.train.losses import contrastive_loss, distillation_loss, passage_centric_loss
-
-TEACHER_WEIGHT = 0.7  # lambda, of the soft targets in the loss
+from gnn_encoder.train.losses import contrastive_loss, passage_centric_loss
 
 
 class Representations:
@@ -141,6 +139,12 @@ class Texts:
         return text_batch(*texts, self._template, settings.pair_length, settings.passage_length)
 
 
+def open_texts(encoder: DualEncoder, queries: Path, section: Encoder) -> Texts:
+    """The texts of a table of queries, and the passages."""
+    sides = open_queries(queries, encoder), open_passages(encoder)
+    return Texts(encoder, *sides, batch_tokens=section.batch_tokens, chunk_size=section.chunk_size)
+
+
 def represent_queries(encoder: DualEncoder, texts: Texts, rows: Rows) -> Representations:
     """E_Q of some queries."""
     return texts.represented(encoder.encode_queries, texts.queries(rows))
@@ -158,8 +162,6 @@ def batch_loss(
 
     L = (1 - alpha) L_Q + alpha L_P        (PAIR Eq. 6; with alpha 0, GNN-encoder Eq. 2 and 12)
 
-    With soft targets L_Q is (1 - lambda) L_Q + lambda L_T, and lambda is TEACHER_WEIGHT.
-
     *Shape:* queries and passages of `local_part` (q, d), (q * (1 + negatives), d).
     """
     asked, places = local_part(batch)
@@ -167,14 +169,7 @@ def batch_loss(
     scores = scale * queries @ everything.T
     masked = torch.from_numpy(examples.is_spared(batch.queries[asked, None], batch.passages)).to(scores.device)
     positive = torch.from_numpy(asked).to(scores.device)
-    if batch.targets is None:
-        loss = contrastive_loss(scores, positive, masked)
-    else:
-        own, targets = (torch.from_numpy(x).to(scores.device) for x in (batch.own(asked), batch.targets[asked]))
-        # Many of the passages that the teacher weighs are relevant. So L_Q has the others of the batch as negatives.
-        labelled = contrastive_loss(scores, positive, masked.scatter(1, own, True))
-        taught = distillation_loss(scores.gather(1, own), targets)
-        loss = (1 - TEACHER_WEIGHT) * labelled + TEACHER_WEIGHT * taught
+    loss = contrastive_loss(scores, positive, masked)
     if alpha > 0:
         to_passages = scale * passages[: len(queries)] @ everything.T
         to_queries = scores.gather(1, positive.unsqueeze(1)).squeeze(1)
@@ -270,16 +265,17 @@ def train_dual_encoder(
     title: str,
     views: Views | None = None,
     alpha: float = 0.0,
+    dev: Path = project.DEV_CANDIDATES,
 ) -> None:
     """Train a dual-encoder as `section` of params.yaml says; write the weights of the best dev score and the curve.
 
-    `title` names it in the log; `views` and `alpha` are as in `ContrastiveTask`.
+    `title` names it in the log; `views` and `alpha` are as in `ContrastiveTask`; `dev` is a DEV_CANDIDATES table.
     """
     settings: Contrastive = params.value(section)
     encoder.freeze_lower(params.encoder.frozen_layers)
-    found, own = read_table(project.DEV_CANDIDATES, DEV_CANDIDATES), Identical.read(project.IDENTICAL, "dev").own
-    dev = pooled_sample(found, count_rows(project.PASSAGES), own), open_queries(project.queries("dev"), encoder)
-    batches = BatchSampler(len(examples), settings.epochs, settings.batch_size, stream(params.seed, section))
+    found, own = read_table(dev, DEV_CANDIDATES), Identical.read(project.IDENTICAL, "dev").own
+    sample = pooled_sample(found, count_rows(project.PASSAGES), own), open_queries(project.queries("dev"), encoder)
+    batches = BatchSampler(len(examples), settings.steps, settings.batch_size, stream(params.seed, section))
     draw = partial(batches.draw, examples, negatives=settings.negatives)
-    task = ContrastiveTask(encoder, texts, examples, draw, len(batches), dev=dev, views=views, alpha=alpha)
+    task = ContrastiveTask(encoder, texts, examples, draw, len(batches), dev=sample, views=views, alpha=alpha)
     fit_evenly(task, encoder, settings.learning_rate, params, folder, name="contrastive", title=title)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.judgements import Identical, contains, pair_counts, pair_keys
-from gnn_encoder.base.matrix import Rows, Scores, spans
-from gnn_encoder.base.tables import EXAMPLES, TARGETS, count_rows, read_table
+from gnn_encoder.base.matrix import Rows, spans
+from gnn_encoder.base.tables import EXAMPLES, count_rows, read_table
 from gnn_encoder.pipeline import project
 
 
@@ -54,40 +54,6 @@ class Ragged:
 
 
 @dataclass(frozen=True)
-class Targets:
-    """The passages that the teacher scored for some queries, in ascending lists, and its log odds of each."""
-
-    passages: Ragged
-    logits: Scores
-
-    @classmethod
-    def read(cls, path: Path, queries: Rows) -> Self:
-        """The lists of some rows of the training queries, which must be ascending."""
-        wanted = pl.Series(queries, dtype=pl.Int32).implode()
-        table = read_table(path, TARGETS).filter(pl.col("query").is_in(wanted)).sort("query", "passage")
-        ends = np.searchsorted(table["query"].to_numpy(), queries, side="right")
-        passages = table["passage"].to_numpy().astype(np.int64)
-        return cls(Ragged(passages, np.concatenate([[0], ends])), table["logit"].to_numpy())
-
-    def draw(self, items: Rows, positives: Rows, count: int, generator: np.random.Generator) -> tuple[Rows, Scores]:
-        """Passages of the lists `items`, drawn at random, and the weights of each list's positive and of these.
-
-        The weights are the softmax of the log odds. A positive that the teacher did not score has all the weight.
-
-        *Shape:* items, positives (n,) -> passages (n, count), weights (n, 1 + count).
-        """
-        places, offsets = self.passages.places(items, count, generator), self.passages.offsets
-        # In ascending lists the keys of pairs ascend too.
-        most = 1 + max(int(self.passages.values.max(initial=0)), int(positives.max(initial=0)))
-        keys = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)) * most + self.passages.values
-        at = np.searchsorted(keys, items * most + positives).clip(max=len(keys) - 1)
-        odds = np.concatenate([self.logits[at][:, None], self.logits[places]], axis=1)
-        odds[keys[at] != items * most + positives] = [0.0, *([-np.inf] * count)]
-        odds = np.exp(odds - odds.max(axis=1, keepdims=True))
-        return self.passages.values[places], odds / odds.sum(axis=1, keepdims=True)
-
-
-@dataclass(frozen=True)
 class Examples:
     """Training queries with their positives and hard negatives. Item i is query row `queries[i]`."""
 
@@ -98,7 +64,6 @@ class Examples:
     n_passages: int
     identical: Identical = field(default_factory=Identical)  # copies of relevant passages are no negatives either
     weights: NDArray[np.float64] | None = None  # how likely each of positives.values is drawn; None: all alike
-    targets: Targets | None = None  # list i is item i's, and passages are drawn from it; None: labels are the targets
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -223,7 +188,6 @@ class TrainingBatch:
 
     queries: Rows  # (b,)
     passages: Rows  # (b * (1 + negatives),)
-    targets: NDArray[np.float32] | None = None  # (b, 1 + negatives), the teacher's weights of each query's own passages
 
     @property
     def asked(self) -> Rows:
@@ -239,15 +203,9 @@ class TrainingBatch:
 
 
 def draw_batch(examples: Examples, items: Rows, negatives: int, generator: np.random.Generator) -> TrainingBatch:
-    """Draw one positive and `negatives` hard negatives for each item; an item without any gets random passages.
-
-    With soft targets the passages besides the positive are any that the teacher scored, the positive too.
-    """
+    """Draw one positive and `negatives` hard negatives for each item; an item without any gets random passages."""
     queries = examples.queries[items]
     positives = examples.draw_positives(items, generator)
-    if examples.targets is not None:
-        others, weights = examples.targets.draw(items, positives, negatives, generator)
-        return TrainingBatch(queries, np.concatenate([positives, others.reshape(-1)]), weights)
     hard = generator.integers(examples.n_passages, size=(len(items), negatives))
     have = np.diff(examples.negatives.offsets)[items] > 0
     if negatives:
@@ -258,11 +216,6 @@ def draw_batch(examples: Examples, items: Rows, negatives: int, generator: np.ra
 def stream(seed: int, section: str) -> int:
     """The seed of the batches of a section of params.yaml: two trainings draw different ones, unless they share it."""
     return int(np.random.SeedSequence([seed, zlib.crc32(section.encode())]).generate_state(1)[0])
-
-
-def steps_of(epochs: float, steps_per_epoch: int) -> int:
-    """Steps of some passes over the queries, of which the last may be cut short."""
-    return max(1, round(epochs * steps_per_epoch)) if epochs else 0
 
 
 def chunks(rows: Rows, size: int) -> list[Rows]:
@@ -287,16 +240,16 @@ def local_part(batch: TrainingBatch) -> tuple[Rows, Rows]:
 
 
 class BatchSampler:
-    """The batches of a training of so many items: all in each pass, shuffled anew; the last may be cut short."""
+    """The batches of a training of so many steps: all items in each pass, shuffled anew; the last may be cut short."""
 
-    def __init__(self, items: int, epochs: float, batch_size: int, seed: int) -> None:
-        self._items, self._epochs, self._seed = items, epochs, seed
+    def __init__(self, items: int, steps: int, batch_size: int, seed: int) -> None:
+        self._items, self._steps, self._seed = items, steps, seed
         self._per_epoch = max(1, round(items / batch_size))
         self._at: tuple[int, Rows] = (-1, np.empty(0, dtype=np.int32))  # an epoch and its order, which is made once
         local_share(np.arange(items // self._per_epoch))  # the smallest batch; an error is told before the training
 
     def __len__(self) -> int:
-        return steps_of(self._epochs, self._per_epoch)
+        return self._steps
 
     def items(self, number: int) -> Rows:
         """The items of one step: those of an epoch, shuffled, are split into batches of nearly the same size."""

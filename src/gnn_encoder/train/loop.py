@@ -1,4 +1,4 @@
-"""The training loop of all models: resumable from checkpoints, with early stopping, keeping the best weights."""
+"""The training loop of all models: resumable from checkpoints, keeping the best weights."""
 
 import ctypes
 import logging
@@ -31,6 +31,7 @@ CLIP = 1.0
 WARMUP = 0.1  # share of the steps over which learning rates rise
 M_TRIM_THRESHOLD, M_MMAP_MAX, NEVER = -1, -4, 2**31 - 1  # <malloc.h>
 
+HISTORY = "history.csv"  # in a trained model's folder, written last
 History = list[dict[str, Any]]
 COLUMNS = {"phase": pl.String, "step": pl.Int64, "loss": pl.Float64, "dev_rr10": pl.Float64}
 
@@ -78,22 +79,21 @@ def fit(
     title: str,
     seed: int,
     evaluate_every: int | None = None,
-    patience: int = sys.maxsize,
 ) -> History:
     """Train `task`, and return one row per optimiser step or evaluation: phase, step, loss, dev_rr10.
 
     Afterwards its modules hold the weights of the best dev score, the weights before training included; of equal scores
     the earliest counts. Without evaluation they hold the last weights.
 
-    It evaluates each `evaluate_every` steps, if at all, and stops after `patience` evaluations without a better score.
-    If `folder` has the files `last.pt` and `best.pt`, training resumes. `groups` are AdamW's, with `params` and `lr`;
-    `name` is the phase's in the history, and `title` tells in the log what is trained.
+    It evaluates each `evaluate_every` steps, if at all. If `folder` has the files `last.pt` and `best.pt`, training
+    resumes. `groups` are AdamW's, with `params` and `lr`; `name` is the phase's in the history, and `title` is what the
+    log calls it.
     """
     keep_freed_memory()
     parameters = [parameter for group in groups for parameter in group["params"]]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
     base_rates = [group["lr"] for group in groups]
-    run = _Run(task, optimizer, folder, name, title, evaluate_every, patience)
+    run = _Run(task, optimizer, folder, name, title, evaluate_every)
     with tqdm(total=len(task), initial=run.step, desc=title, unit=" steps") as bar:
         while not run.is_over():
             torch.manual_seed(int(np.random.SeedSequence([seed, run.step, distributed.rank()]).generate_state(1)[0]))
@@ -126,12 +126,17 @@ def fit_evenly(
 ) -> None:
     """Train one model, and write it to `folder` with its learning curve.
 
-    Of at most `dev.evaluations` dev scores the first is at the start and one at the end.
+    It has `dev.evaluations` dev scores after that of its start.
     """
-    groups, every = [parameter_group(model, learning_rate)], max(1, math.ceil(len(task) / (params.dev.evaluations - 1)))
+    groups, every = [parameter_group(model, learning_rate)], evaluate_every(len(task), params.dev.evaluations)
     history = fit(task, groups, folder / WORK, name=name, title=title, seed=params.seed, evaluate_every=every)
     model.save(folder)
-    write_history(folder / "history.csv", history)
+    write_history(folder / HISTORY, history)
+
+
+def evaluate_every(steps: int, evaluations: int) -> int:
+    """Steps between evaluations that are evenly spread over a training, the last one at its end."""
+    return max(1, math.ceil(steps / evaluations))
 
 
 def keep_freed_memory() -> None:
@@ -156,9 +161,7 @@ class _Run:
     name: str
     title: str
     evaluate_every: int | None
-    patience: int
     step: int = 0
-    waited: int = 0
     best: float | None = None
     history: History = field(default_factory=list)
 
@@ -173,7 +176,7 @@ class _Run:
             self.evaluate()
 
     def is_over(self) -> bool:
-        return self.step >= len(self.task) or self.waited >= self.patience
+        return self.step >= len(self.task)
 
     def after_step(self, loss: float) -> None:
         self.step += 1
@@ -190,14 +193,12 @@ class _Run:
         self.history.append({"phase": self.name, "step": self.step, "loss": None, "dev_rr10": score})
         log.info("%s: step %d of %d, dev RR@10 %.4f", self.title, self.step, len(self.task), score)
         if self.best is None or score > self.best:
-            self.best, self.waited = score, 0
+            self.best = score
             self.save(self.best_path, None)
-        else:
-            self.waited += 1
 
     def save(self, path: Path, optimizer: Optimizer | None) -> None:
         if distributed.is_first():
-            progress = {"step": self.step, "waited": self.waited, "best": self.best, "history": self.history}
+            progress = {"step": self.step, "best": self.best, "history": self.history}
             save_checkpoint(path, self.task.modules, optimizer, progress)
 
     def finish(self) -> None:

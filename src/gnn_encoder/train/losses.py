@@ -19,18 +19,6 @@ def contrastive_loss(scores: Tensor, positive: Tensor, masked: Tensor) -> Tensor
     return F.cross_entropy(scores.masked_fill(masked & ~own, float("-inf")), positive, reduction="sum")
 
 
-def distillation_loss(scores: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy of the teacher's weights of each query's own passages, summed over queries.
-
-    L_T = -sum_{p in own(q)} t(q,p) log( e^{s(q,p)} / sum_{p' in own(q)} e^{s(q,p')} ),    sum_p t(q,p) = 1
-
-    It is the KL divergence of the scores' softmax from t, but for the entropy of t, which no weight changes.
-
-    *Shape:* scores s(q, p) and targets t(q, p) (queries, c).
-    """
-    return F.cross_entropy(scores, targets, reduction="sum")
-
-
 def passage_centric_loss(passages: Tensor, queries: Tensor, positive: Tensor, masked: Tensor) -> Tensor:
     """Negative log-likelihood of each positive's query, against the passages of its batch, summed over positives.
 

@@ -26,10 +26,9 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 import gnn_encoder
 from gnn_encoder.base.distributed import cores
 from gnn_encoder.base.errors import UserError, not_built
-from gnn_encoder.base.files import MANIFEST
+from gnn_encoder.base.files import MANIFEST, is_empty
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import count_rows, read_column
-from gnn_encoder.base.words import is_empty
 from gnn_encoder.gnn.graph import open_labels, queries_of
 from gnn_encoder.gnn.neighbourhood import before_graph, graph_encoder, open_informer
 from gnn_encoder.pipeline import project
@@ -196,7 +195,7 @@ def create_app(systems: Sequence[str] = (), *, hybrid: bool = False, hosts: Sequ
     asked = project.queries("dev")
     examples = pl.scan_parquet(asked).head(EXAMPLES).collect()["text"].to_list() if asked.is_file() else []
     _add_routes(app, served, examples, " and BM25" if hybrid else "")
-    app.mount("/", StaticFiles(packages=[("gnn_encoder.serve", "page")], html=True))
+    app.mount("/", StaticFiles(packages=[("gnn_encoder", "page")], html=True))
     return app
 
 

@@ -1,1 +1,0 @@
-"""Built systems over HTTP: search, explanations and a page for people."""

@@ -1,0 +1,82 @@
+"""first_retrievers: BM25, the base model as it comes, and the first retriever (the papers' DPR) with its candidates.
+
+BM25's candidates are the first retriever's negatives, and the first retriever's are M_ce's. Trainings are scored on
+sampled dev queries, whose candidates are the passages that BM25 and the base model rank first, and their relevant ones.
+"""
+
+import shutil
+from functools import partial
+from pathlib import Path
+
+from gnn_encoder.base import distributed
+from gnn_encoder.base.files import WORK
+from gnn_encoder.base.judgements import Identical, relevant_pairs
+from gnn_encoder.base.tables import CANDIDATES, write_table
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.project import LEXICAL, RETRIEVER, UNTOUCHED
+from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.search.exact import exact_top_k
+from gnn_encoder.search.faiss_index import build, write_runs
+from gnn_encoder.text.corpus import embed_table, load_encoder, origin_of, same_encoder, write_matrix
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.train.candidates import find_candidates, rank_by_words
+from gnn_encoder.train.dev import write_dev
+from gnn_encoder.train.dual_encoder import open_texts, train_dual_encoder
+from gnn_encoder.train.examples import open_examples
+from gnn_encoder.train.loop import HISTORY
+
+
+def main(stage: Stage) -> None:
+    """Untrained first: all processes encode the passages, and the first one does the rest."""
+    params = stage.params
+    places = (project.encoder(UNTOUCHED), project.embeddings(UNTOUCHED), project.index(UNTOUCHED))
+    model, matrix, index = map(stage.unfinished, places)
+    DualEncoder.untouched(params.encoder).save(model)
+    distributed.barrier()
+    encoder = load_encoder(model, params.encoder)
+    write_matrix(encoder, matrix, params, origin_of(model, project.PASSAGES))
+    if distributed.is_first():
+        with distributed.alone():
+            factory, seed = params.index.factory, params.seed
+            build(matrix, index, factory=factory, pids=project.PASSAGES, system=UNTOUCHED, seed=seed)
+            folders = {name: stage.unfinished(project.runs(name)) for name in (LEXICAL, UNTOUCHED)}
+            write_runs(encoder, index, folders[UNTOUCHED], params)
+            rank_by_words(stage.unfinished(project.index(LEXICAL)), folders[LEXICAL], stage.work, params)
+            write_dev(stage.unfinished(project.POSITIVES.parent), folders, params)
+    distributed.barrier()
+    retrieve(stage)
+
+
+def retrieve(stage: Stage) -> None:
+    """Train the first retriever against BM25's negatives, if at all, and search by it for all training queries."""
+    params, queries = stage.params, project.queries("train")
+    places = RETRIEVER, project.embeddings("retriever"), project.CANDIDATES.parent
+    model, matrix, folder = map(stage.unfinished, places)
+    if not (model / HISTORY).exists():  # else an interrupted call has trained it
+        train_retriever(stage, model, queries)
+    encoded = same_encoder(model, stage.unfinished(project.embeddings(UNTOUCHED)))
+    origin = origin_of(model, project.PASSAGES)
+    write_matrix(load_encoder(model, params.encoder), matrix, params, origin, encoded=encoded)
+    identical, pairs = Identical.read(project.IDENTICAL, "train"), relevant_pairs(*project.tables("train"))
+    find = partial(exact_top_k, matrix, k=params.mine_candidates.depth, name="mine_candidates.depth")
+    asked = embed_table(model, queries, params.encoder)
+    found = find_candidates(find, asked, stage.work / "mined", identical, pairs, label="mine candidates")
+    write_table(folder / project.CANDIDATES.name, CANDIDATES, found)
+
+
+def train_retriever(stage: Stage, model: Path, queries: Path) -> None:
+    """Write the base model, trained against BM25's negatives or, without steps, as it comes."""
+    params, encoder = stage.params, DualEncoder.from_pretrained(stage.params.encoder)
+    if not params.train_retriever.steps:  # its matrix is there already
+        encoder = DualEncoder.load(stage.unfinished(project.encoder(UNTOUCHED)), precision=params.encoder.precision)
+    examples = open_examples(stage.unfinished(project.runs(LEXICAL)) / project.BM25_EXAMPLES.name, queries)
+    texts, dev = open_texts(encoder, queries, params.encoder), stage.unfinished(project.POSITIVES.parent)
+    how = {"title": "first retriever", "dev": dev / project.DEV_CANDIDATES.name}
+    train_dual_encoder(encoder, texts, examples, "train_retriever", params, model, **how)
+    if distributed.is_first():
+        shutil.rmtree(model / WORK, ignore_errors=True)
+    distributed.barrier()
+
+
+if __name__ == "__main__":
+    run(main, shared=True)
