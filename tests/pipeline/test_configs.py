@@ -16,7 +16,8 @@ from gnn_encoder.pipeline.stage import Declared, read_stages
 from ..pipelines import ROOT, TINY_PARAMS, Project
 
 SIZES = {
-    *("batch_size", "batch_tokens", "chunk_size", "steps", "depth", "k", "views", "range_max", "range_min", "candidates"),
+    *("batch_size", "batch_tokens", "chunk_size", "steps", "depth", "k", "views", "range_max", "candidates"),
+    *("range_min",),
     *("query_length", "passage_length", "max_length", "evaluations", "dev_fraction"),
     *("seeds", "cases", "resamples"),
 }
