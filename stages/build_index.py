@@ -2,18 +2,16 @@
 
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.search.faiss_index import build, write_runs
+from gnn_encoder.search.faiss_index import index_system
 from gnn_encoder.text.corpus import load_encoder
 
 
 def main(stage: Stage) -> None:
     """Index the system's passages, encode the queries with the system's encoder and search the index."""
     params, system = stage.params, stage.key
-    index = stage.unfinished(project.index(system))
-    matrix = project.embeddings(system)
-    build(matrix, index, factory=params.index.factory, pids=project.PASSAGES, system=system, seed=params.seed)
-    encoder = load_encoder(project.encoder(system), params.encoder)
-    write_runs(encoder, index, stage.unfinished(project.runs(system)), params)
+    encoder, matrix = load_encoder(project.encoder(system), params.encoder), project.embeddings(system)
+    index, runs = (stage.unfinished(place(system)) for place in (project.index, project.runs))
+    index_system(encoder, system, matrix, index, runs, params)
 
 
 if __name__ == "__main__":

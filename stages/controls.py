@@ -18,7 +18,7 @@ from gnn_encoder.controls.write import (
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import HYBRID, registry
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.search.faiss_index import build, write_runs
+from gnn_encoder.search.faiss_index import index_system
 
 
 def main(stage: Stage) -> None:
@@ -32,8 +32,7 @@ def main(stage: Stage) -> None:
         forms = {name: one.by for name, one in reordered.items() if one.by in METHODS and one.base == base}
         methods = {folders[name]: (name, method) for name, method in forms.items()}
         write_closed_forms(encoded(base), methods, matrix, dev, params)
-        build(matrix, index, factory=params.index.factory, pids=project.PASSAGES, system=system, seed=params.seed)
-        write_runs(encoded(base).encoder, index, runs, params)
+        index_system(encoded(base).encoder, system, matrix, index, runs, params)
     logged = {name: one.base for name, one in reordered.items() if one.by == "logged"}
     for system, base in logged.items():
         choice, rankings = rank_with_log(encoded(base), project.runs(base), folders[system], dev, params)

@@ -25,8 +25,7 @@ def main(stage: Stage) -> None:
     lists = spread(candidates.filter(asked), settings.range_max, settings.candidates)
     how = {"cross_encoder": project.CROSS_ENCODER, "max_length": params.train_cross_encoder.max_length}
     scored = score_lists(lists, queries, stage.work, params, **how)
-    thresholds = settings.model_dump(include={"positive_threshold", "negative_threshold"})
-    table, counts = denoise(scored, pairs, **thresholds)
+    table, counts = denoise(scored, pairs, **settings.thresholds)
     write_table(stage.scratch / project.EXAMPLES.name, EXAMPLES, [table.to_arrow()])
     write_json(stage.scratch / "statistics.json", counts)
     for name, value in counts.items():

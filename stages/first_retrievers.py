@@ -16,7 +16,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import LEXICAL, RETRIEVER, UNTOUCHED
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import exact_top_k
-from gnn_encoder.search.faiss_index import build, write_runs
+from gnn_encoder.search.faiss_index import index_system
 from gnn_encoder.text.corpus import embed_table, load_encoder, origin_of, same_encoder, write_matrix
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.train.candidates import find_candidates, rank_by_words
@@ -37,10 +37,8 @@ def main(stage: Stage) -> None:
     write_matrix(encoder, matrix, params, origin_of(model, project.PASSAGES))
     if distributed.is_first():
         with distributed.alone():
-            factory, seed = params.index.factory, params.seed
-            build(matrix, index, factory=factory, pids=project.PASSAGES, system=UNTOUCHED, seed=seed)
             folders = {name: stage.unfinished(project.runs(name)) for name in (LEXICAL, UNTOUCHED)}
-            write_runs(encoder, index, folders[UNTOUCHED], params)
+            index_system(encoder, UNTOUCHED, matrix, index, folders[UNTOUCHED], params)
             rank_by_words(stage.unfinished(project.index(LEXICAL)), folders[LEXICAL], stage.work, params)
             write_dev(stage.unfinished(project.POSITIVES.parent), folders, params)
     distributed.barrier()
@@ -66,8 +64,10 @@ def retrieve(stage: Stage) -> None:
 
 def train_retriever(stage: Stage, model: Path, queries: Path) -> None:
     """Write the base model, trained against BM25's negatives or, without steps, as it comes."""
-    params, encoder = stage.params, DualEncoder.from_pretrained(stage.params.encoder)
-    if not params.train_retriever.steps:  # its matrix is there already
+    params = stage.params
+    if params.train_retriever.steps:
+        encoder = DualEncoder.from_pretrained(params.encoder)
+    else:  # its matrix is there already
         encoder = DualEncoder.load(stage.unfinished(project.encoder(UNTOUCHED)), precision=params.encoder.precision)
     examples = open_examples(stage.unfinished(project.runs(LEXICAL)) / project.BM25_EXAMPLES.name, queries)
     texts, dev = open_texts(encoder, queries, params.encoder), stage.unfinished(project.POSITIVES.parent)

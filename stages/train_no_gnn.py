@@ -5,7 +5,7 @@ from gnn_encoder.gnn.train import Setup, train_control
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import CONTROL, MAIN
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.search.faiss_index import build, write_runs
+from gnn_encoder.search.faiss_index import index_system
 from gnn_encoder.text.corpus import load_encoder, open_queries, origin_of, same_encoder, write_matrix
 from gnn_encoder.train.loop import HISTORY, write_history
 
@@ -24,8 +24,7 @@ def main(stage: Stage) -> None:
     write_matrix(encoder, matrix, params, origin_of(model, project.PASSAGES), encoded=encoded)
     if distributed.is_first():
         with distributed.alone():
-            build(matrix, index, factory=params.index.factory, pids=project.PASSAGES, system=CONTROL, seed=params.seed)
-            write_runs(encoder, index, runs, params)
+            index_system(encoder, CONTROL, matrix, index, runs, params)
     distributed.barrier()
 
 

@@ -29,8 +29,7 @@ def label_labelled(candidates: pl.DataFrame, pairs: pl.DataFrame, section: Denoi
     if score is None:
         return examples_from_candidates(pairs, candidates), {}
     scored = score(spread(candidates, section.range_max, section.candidates))
-    thresholds = section.model_dump(include={"positive_threshold", "negative_threshold"})
-    return denoise(scored, pairs, **thresholds)
+    return denoise(scored, pairs, **section.thresholds)
 
 
 def label_unlabelled(candidates: pl.DataFrame, hidden: pl.DataFrame, section: Denoise, score: Score) -> Labelled:

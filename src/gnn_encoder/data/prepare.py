@@ -114,10 +114,7 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
         write_table(folder / "qrels" / f"{name}.parquet", QRELS, [qrels[name].select(QRELS.names).to_arrow()])
     counted = qrels["train"].filter(pl.col("count").is_not_null() & (pl.col("grade") > 0))
     write_table(folder / "counts.parquet", COUNTS, [counted.select(COUNTS.names).to_arrow()])
-    keys = {split: query_keys(queries[split]["text"]) for split in SPLITS}
-    for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
-        if shared := keys[one].is_in(keys[other].implode()).sum():
-            log.warning("warning: %d queries are in both %s and %s: measures will flatter", shared, one, other)
+    _warn_of_shared(queries)
     statistics = {"passages": {"passages": len(pids)}}
     for name, table in queries.items():
         if len(table):
@@ -132,6 +129,14 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
     write_json(folder / "statistics.json", statistics)
     for name, values in statistics.items():
         log.info("%s: %s", name, ", ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in values.items()))
+
+
+def _warn_of_shared(queries: dict[str, pl.DataFrame]) -> None:
+    """Tell how many queries are in two splits."""
+    keys = {split: query_keys(queries[split]["text"]) for split in SPLITS}
+    for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
+        if shared := keys[one].is_in(keys[other].implode()).sum():
+            log.warning("warning: %d queries are in both %s and %s: measures will flatter", shared, one, other)
 
 
 def _with_texts(source: DataSource, empty: list[str], left_out: Counter[str]) -> Iterator[tuple[Place, Passage]]:

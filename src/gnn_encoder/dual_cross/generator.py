@@ -41,7 +41,7 @@ from gnn_encoder.text.encoder import TextModel, allow_length
 from gnn_encoder.text.pretrained import Source, attention_implementation, load_model, load_tokenizer
 from gnn_encoder.text.tokens import Template, TextTokens
 from gnn_encoder.train.examples import BatchSampler, chunks, local_share
-from gnn_encoder.train.loop import fit, sum_value, write_history
+from gnn_encoder.train.loop import HISTORY, fit, sum_value, write_history
 
 log = logging.getLogger(__name__)
 DECODER = "decoder."
@@ -329,4 +329,4 @@ def make_generator(params: Params, folder: Path) -> None:
     groups = parameter_groups(model, section.learning_rate)
     history = fit(task, groups, folder / WORK, name="generator", title="generator", seed=seed)
     model.save(folder)
-    write_history(folder / "history.csv", history)
+    write_history(folder / HISTORY, history)

@@ -160,14 +160,15 @@ class Supervision:
 
         A sample certainly has all positives and, of a cached corpus, what the queries retrieve; or else what is drawn.
         """
-        items, _ = self.items(number)
-        _, positives, _ = positives_of(self.examples, items)
         if graph.m <= WHOLE and not self.read_anew:
             return CorpusSample(np.arange(graph.m), np.zeros(graph.m, dtype=np.float32))
-        drawn, retrieved = self.batch(number)[0].passages, graph.passages[self.examples.queries[items]]
-        certain = np.concatenate([positives, drawn if self.read_anew else retrieved.reshape(-1)])
-        size = READ_ANEW if self.read_anew else SAMPLE
-        return CorpusSample.draw(graph.m, certain, size, self._generator(number, 1))
+        items, _ = self.items(number)
+        _, positives, _ = positives_of(self.examples, items)
+        if self.read_anew:
+            others, size = self.batch(number)[0].passages, READ_ANEW
+        else:
+            others, size = graph.passages[self.examples.queries[items]].reshape(-1).astype(np.int64), SAMPLE
+        return CorpusSample.draw(graph.m, np.concatenate([positives, others]), size, self._generator(number, 1))
 
     def _generator(self, number: int, *draw: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, self.schedule.before + number, *draw])

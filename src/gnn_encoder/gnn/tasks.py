@@ -21,7 +21,9 @@ from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import DevSample, no_grad_eval, reciprocal_ranks, shared_rows
 from gnn_encoder.train.dual_encoder import Representations, Texts, batch_loss, represent_passages, represent_queries
 from gnn_encoder.train.examples import Examples, local_part, local_share
+from gnn_encoder.train.loop import parameter_group
 
+SCALE_RATE = 10.0  # of the learning rate of the scores' factor, in the GNN's
 FACTORS = tuple(2.0**step for step in range(-5, 6))  # of the encoder's 1 / temperature
 
 
@@ -181,10 +183,14 @@ class GNNTask:
         queries = self._embeddings.asked(batch.queries[asked])
         informed, nodes = self._informed(self._neighbourhood, subgraph)
         loss = batch_loss(queries.value, informed[position], batch, self._supervision.examples, self._scale)
-        loss.backward()
-        for side in (queries, *nodes):
-            side.backward()
-        return loss.item()
+        return _backward(loss, queries, *nodes)
+
+    def calibrate(self) -> None:
+        """Nothing: the factor of the scores is the encoder's."""
+
+    def groups(self, rate: float) -> list[dict[str, Any]]:
+        """Parameter groups of AdamW, but for the encoder's."""
+        return self._gnn.groups(rate)
 
     def evaluate(self) -> float:
         """Dev RR@10 with all queries in the graph."""
@@ -232,10 +238,11 @@ class CorpusTask(GNNTask):
         (informed, nodes), sample = self._scored(number, masked)
         how = sample, items, self._supervision.examples, self._factor.exp()
         loss = corpus_loss(queries.value, informed, *how, of=len(everybody))
-        loss.backward()
-        for side in (queries, *nodes):
-            side.backward()
-        return loss.item()
+        return _backward(loss, queries, *nodes)
+
+    def groups(self, rate: float) -> list[dict[str, Any]]:
+        """As of `GNNTask`, and the scores' factor."""
+        return [*super().groups(rate), parameter_group(self.modules["scale"], SCALE_RATE * rate)]
 
     @torch.no_grad()
     def calibrate(self) -> None:
@@ -252,3 +259,11 @@ class CorpusTask(GNNTask):
         near, sample = self._neighbourhood, self._supervision.scored(number, self._neighbourhood.graph)
         subgraph, _ = subgraph_of(near, sample.passages, masked)
         return self._informed(near, subgraph), sample
+
+
+def _backward(loss: Tensor, *sides: Representations | Fixed) -> float:
+    """The gradients of a loss, passed on to what made the embeddings. Returns the loss."""
+    loss.backward()
+    for side in sides:
+        side.backward()
+    return loss.item()

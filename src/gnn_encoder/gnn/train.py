@@ -39,7 +39,6 @@ HEADS = 4  # of the attention; the paper does not say how many
 CACHED_PASSAGES = 50_000  # a corpus of at most so many is ranked whole by phase one, which need not encode it
 CACHED_QUERIES = 2_000  # dev queries that rank it
 EVALUATIONS = 20  # of phase one on dev, after its start
-SCALE_RATE = 10.0  # of the learning rate of the scores' factor, in the GNN's
 
 # Gives those of some pairs of a dev query and a passage (columns query, passage) that hold an answer.
 Answered = Callable[[pl.DataFrame], pl.DataFrame]
@@ -150,7 +149,7 @@ def train_gnn_encoder(
         task = CorpusTask(*learning, factor=factor) if of_corpus else GNNTask(*learning, scale=encoder.scale)
         encoder.freeze_lower(params.encoder.frozen_layers)
         groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate)]
-        groups += _groups(task, gnn, mgt.joint.gnn_learning_rate)
+        groups += task.groups(mgt.joint.gnn_learning_rate)
         history += _fit(task, groups, joint, folder / "joint", "encoder and GNN", params.dev.evaluations)
     return gnn, history
 
@@ -181,20 +180,18 @@ def train_on_embeddings(
 
     Where there are no steps it still starts as dev says, and `factor` where it fits.
     """
-    task, start = GNNTask(gnn, graphs, supervision, cached, scale=factor.exp().item()), None
-    if mgt.softmax == "corpus":
-        task = CorpusTask(gnn, graphs, supervision, cached, factor=factor)
+    learning, start = (gnn, graphs, supervision, cached), None
+    of_corpus = mgt.softmax == "corpus"
+    task = CorpusTask(*learning, factor=factor) if of_corpus else GNNTask(*learning, scale=factor.exp().item())
     if gnn.config.labels:
         cosine = gnn.config.similarity == "cosine"
         closed = closed_form(graphs[1], cached.queries, cached.of_dev, supervision.dev, cosine=cosine)
         start = choose_start(gnn, task.reciprocal_ranks, closed)
-    if isinstance(task, CorpusTask):
-        task.calibrate()
-    groups = _groups(task, gnn, mgt.alone.learning_rate)
-    history = _fit(task, groups, supervision, folder / "gnn", "GNN alone", EVALUATIONS)
+    task.calibrate()
+    history = _fit(task, task.groups(mgt.alone.learning_rate), supervision, folder / "gnn", "GNN alone", EVALUATIONS)
     if start is not None:
         scores = [row["dev_rr10"] for row in history if row["dev_rr10"] is not None]
-        if start.restore(gnn, max(scores, default=start.value)) and isinstance(task, CorpusTask):
+        if start.restore(gnn, max(scores, default=start.value)):
             task.calibrate()  # for phase two
     return history
 
@@ -227,14 +224,6 @@ def new_gnn(
         similarity=similarity,
     )
     return QueryPassageGNN(config).to(device())
-
-
-def _groups(task: GNNTask, gnn: QueryPassageGNN, rate: float) -> list[dict[str, Any]]:
-    """The GNN's parameters, and the scores' factor where that learns."""
-    groups = gnn.groups(rate)
-    if isinstance(task, CorpusTask):
-        groups.append(parameter_group(task.modules["scale"], SCALE_RATE * rate))
-    return groups
 
 
 def _fit(

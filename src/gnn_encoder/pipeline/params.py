@@ -141,6 +141,11 @@ class Denoise(Section):
     positive_threshold: Fraction
     negative_threshold: Fraction
 
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """Both thresholds by name."""
+        return {"positive_threshold": self.positive_threshold, "negative_threshold": self.negative_threshold}
+
 
 class PairStage(Contrastive):
     """One of the two training stages of PAIR."""

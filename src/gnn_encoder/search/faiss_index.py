@@ -212,3 +212,9 @@ def write_runs(encoder: "DualEncoder", index: Path, folder: Path, params: Params
         identical, depth = Identical.read(project.IDENTICAL, split), params.retrieve.depth
         ranking = identical.search(partial(opened.search, queries), depth, opened.passages)
         write_ranking(target, ranking, table, project.PASSAGES, opened.system)
+
+
+def index_system(encoder: "DualEncoder", system: str, matrix: Path, index: Path, runs: Path, params: Params) -> None:
+    """Write the index of a system's passage embeddings, and the runs that it gives with the system's encoder."""
+    build(matrix, index, factory=params.index.factory, pids=project.PASSAGES, system=system, seed=params.seed)
+    write_runs(encoder, index, runs, params)
