@@ -7,8 +7,10 @@ the labels say; hybrid ranks together what BM25, the best dense system and the l
 from functools import cache, partial
 
 from gnn_encoder.controls.closed_form import METHODS
+from gnn_encoder.controls.hybrid import LABELLED
 from gnn_encoder.controls.write import (
     Encoded,
+    WithLog,
     dev_queries,
     rank_with_log,
     write_closed_forms,
@@ -33,14 +35,15 @@ def main(stage: Stage) -> None:
         methods = {folders[name]: (name, method) for name, method in forms.items()}
         write_closed_forms(encoded(base), methods, matrix, dev, params)
         index_system(encoded(base).encoder, system, matrix, index, runs, params)
-    logged = {name: one.base for name, one in reordered.items() if one.by == "logged"}
-    for system, base in logged.items():
-        choice, rankings = rank_with_log(encoded(base), project.runs(base), folders[system], dev, params)
-        write_control(folders[system], system, choice, rankings)
+    logged = dict[str, WithLog]()
+    for system, base in ((name, one.base) for name, one in reordered.items() if one.by == "logged"):
+        logged[base] = rank_with_log(encoded(base), project.runs(base), dev, params)
+        logged[base].known.save(folders[system] / LABELLED)
+        write_control(folders[system], system, logged[base].choice, logged[base].rankings)
     found = {name: project.runs(name) for name in known.dense if project.runs(name) in stage.inputs}
     found |= {name: stage.unfinished(project.runs(name)) for name in known.of_kind("shifted")}
     dense = {name: found[name] for name in known.dense if name in found}  # of equally good ones the first is taken
-    write_hybrid(stage.unfinished(project.runs(HYBRID)), dense, logged.values(), encoded, dev, params)
+    write_hybrid(stage.unfinished(project.runs(HYBRID)), dense, logged, encoded, dev, params)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import LEXICAL, RETRIEVER, UNTOUCHED
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import exact_top_k
-from gnn_encoder.search.faiss_index import index_system
+from gnn_encoder.search.faiss_index import index_system, new_index
 from gnn_encoder.text.corpus import embed_table, load_encoder, origin_of, same_encoder, write_matrix
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.train.candidates import find_candidates, rank_by_words
@@ -31,7 +31,10 @@ def main(stage: Stage) -> None:
     params = stage.params
     places = (project.encoder(UNTOUCHED), project.embeddings(UNTOUCHED), project.index(UNTOUCHED))
     model, matrix, index = map(stage.unfinished, places)
-    DualEncoder.untouched(params.encoder).save(model)
+    encoder = DualEncoder.untouched(params.encoder)
+    new_index(params.index.factory, encoder.dimension)  # a mistake in these two is told before hours are spent
+    encoder.freeze_lower(params.encoder.frozen_layers)
+    encoder.save(model)
     distributed.barrier()
     encoder = load_encoder(model, params.encoder)
     write_matrix(encoder, matrix, params, origin_of(model, project.PASSAGES))

@@ -18,9 +18,11 @@ from transformers import PreTrainedModel
 from gnn_encoder.base.files import SCRATCH, read_json
 from gnn_encoder.base.tables import UNLABELLED, count_rows, with_title
 from gnn_encoder.data.prepare import open_source, prepare
+from gnn_encoder.evaluate.measures import parse
 from gnn_encoder.gnn.masking import fold_count
 from gnn_encoder.pipeline import experiment
 from gnn_encoder.pipeline.params import Encoder, Params, load_params
+from gnn_encoder.search.faiss_index import new_index
 from gnn_encoder.text.batches import padded, single_batch
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
@@ -122,6 +124,8 @@ def fit_params(source: str, path: Path | None, arguments: Sequence[str]) -> Iter
     model_is = longest, model.config.num_hidden_layers, bool(stated.use)
     chosen = _values(params, experiment.given(arguments), found, *model_is)
     encoder.freeze_lower(chosen.get("encoder.frozen_layers", params.encoder.frozen_layers))
+    new_index(params.index.factory, encoder.dimension)
+    parse([*params.evaluate.measures, params.evaluate.significance])
     experiment.lay_over(settings, chosen=chosen, by=shlex.join([*by, *arguments]))
     params = load_params()
     yield from _found(params, found)

@@ -50,6 +50,7 @@ def test_reads_other_tools_white_space(tmp_path: Path) -> None:
         ("q Q0 p 1 high t\n", "line 1 is"),
         ("q Q0 p 1 3 t\n\nq Q0 r 2 nan t\n", "line 3 is"),
         ("q Q0 p 1 3 t\nq Q0 p 2 2 t\n", "query 'q' has pid 'p' twice"),
+        ("q Q0 p\xa01 1 3 t\n", r"passage 'p\\xa01': an id has white space"),
         ("q Q0 p 1 3 t\nq Q0 r 1 2 t\n", "query 'q' has rank 1 twice"),
     ],
 )

@@ -44,10 +44,14 @@ def write(system: str, params: Params, target: Path, dense: Sequence[str] = (BAS
     dev, runs, encoded = controls.dev_queries(params), project.runs(BASE), partial(Encoded.of, section=params.encoder)
     if system in FORMS:
         controls.write_closed_forms(encoded(BASE), {target: (system, FORMS[system])}, target / "matrix", dev, params)
-    elif system == "hybrid":
-        controls.write_hybrid(target, {name: project.runs(name) for name in dense}, [BASE], encoded, dev, params)
+        return
+    logged = controls.rank_with_log(encoded(BASE), runs, dev, params)
+    if system == "hybrid":
+        found = {name: project.runs(name) for name in dense}
+        controls.write_hybrid(target, found, {BASE: logged}, encoded, dev, params)
     else:
-        controls.write_control(target, system, *controls.rank_with_log(encoded(BASE), runs, target, dev, params))
+        logged.known.save(target / LABELLED)
+        controls.write_control(target, system, logged.choice, logged.rankings)
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def test_word_frequencies(fresh: QueryGenerator, task: Callable[..., GeneratorTa
     counted = task(steps=2).token_counts(1174)
     queries = task(steps=2).batch("query", np.arange(6))
     ids = queries.input_ids[queries.attention_mask == 1].tolist()
-    assert all(counted[token] == ids.count(token) for token in set(ids) - {fresh.template.prefix[0]})
+    assert all(counted[token] == ids.count(token) for token in set(ids) - {fresh.template.single_prefix[0]})
     assert counted.sum() == len(ids) - 6  # all but [CLS]
     counts = torch.zeros(1174)
     counts[[5, 6]] = torch.tensor([3.0, 1.0])

@@ -48,6 +48,7 @@ def test_ranks_are_by_score_then_by_id_from_the_last(tmp_path: Path) -> None:
         "q1 iter a 2\nq1 x b 0\nq2 7 a 1\nq3 Q0 a 1",
         "query-id\tcorpus-id\tscore\nq1\ta\t2\nq1\tb\t0\nq2\ta\t1\nq3\ta\t1\n",
         "\ufeffq1\ta\t2\nq1\tb\t0\nq2\ta\t1\nq3\ta\t1\n",
+        "q1 0 a 2\nq1 0 b 0\nq1 0 a 2\nq2 0 a 1\nq3 0 a 1\nq1 0 b 0\n",
     ],
 )
 def test_forms_of_qrels(tmp_path: Path, text: str) -> None:
@@ -65,7 +66,7 @@ def test_forms_of_qrels(tmp_path: Path, text: str) -> None:
         ("q a 1\nq 0 b 1\n", "line 2: 4 fields"),
         ("q\n", "line 1: 1 fields"),
         ("q 0 a 1\n\nq 0 b one\n", "line 3, grade: 'one' is not an integer"),
-        ("q 0 a 1\nq 0 b 1\nq 0 a 0\n", "line 3: query 'q' and passage 'a' were judged before"),
+        ("q 0 a 1\nq 0 b 1\nq 0 a 0\n", "line 3: query 'q' and passage 'a' were judged before, differently"),
     ],
 )
 def test_malformed_qrels_are_named(tmp_path: Path, text: str, message: str) -> None:

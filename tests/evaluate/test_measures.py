@@ -33,6 +33,7 @@ def test_ranks_decide_where_scores_tie() -> None:
         ("R", "a cutoff is missing"),
         ("R@0", "whole number from 1"),  # would end the process inside trec_eval
         ("R@1.5", "whole number from 1"),
+        ("P(rel=0)@5", "rel, the least grade of a relevant passage, must be at least 1"),
         ("ERR@10", "none of pytrec_eval, msmarco, runtime computes it"),
         ("", "''"),
     ],

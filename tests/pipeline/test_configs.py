@@ -59,6 +59,7 @@ def test_natural_questions_run(fresh: Project, copy_of: Callable[..., Project]) 
     project, config, tiny = copy_of(fresh), ROOT / "configs" / "nq.yaml", complete(TINY_PARAMS)
     params = overridden(complete(config), tiny) | {"data": tiny["data"]}
     params["encoder"] |= {"model": "tests/tiny/model", "revision": None}
+    params["retrieve"]["depth"] = 100  # for its measures
     (project.folder / "params.yaml").write_text(yaml.safe_dump(params))
     stages = [one for one in read_stages(project.folder) if one.file == Path("dvc.yaml")]
     ran = project.fork(*in_order(stages))

@@ -64,11 +64,28 @@ def test_factories_find_most_of_the_best(save_matrix: Save, factory: str) -> Non
     assert factory != "IVF12,Flat" or index.nprobe == 8
 
 
-@pytest.mark.parametrize("factory", ["Flaat", "", "IVF,Flat", "PQ7", "IDMap,Flat", "LSH", "IVF600,Flat"])
+@pytest.mark.parametrize(
+    "factory", ["Flaat", "", "IVF,Flat", "PQ7", "IDMap,Flat", "LSH", "IVF600,Flat", "HNSW1", "HNSW16_PQ8", "NSG0,Flat"]
+)
 def test_bad_factory_is_named(save_matrix: Save, factory: str) -> None:
     with pytest.raises(UserError, match=f"index.factory is '{factory}'") as error:
         fill(save_matrix(MATRIX), factory, 0)
     assert "\n" not in str(error.value) and ".cpp" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "factory", ["PCA16,Flat", "PCAR8,IVF4,SQ8", "ITQ16,Flat", "L2norm,Flat", "OPQ4_16,L2norm,Flat"]
+)
+def test_what_changes_inner_products_is_refused(save_matrix: Save, factory: str) -> None:
+    with pytest.raises(UserError, match=f"index.factory is '{factory}': its .* changes inner products"):
+        fill(save_matrix(MATRIX + 1), factory, 0)
+
+
+@pytest.mark.parametrize("factory", ["OPQ4,Flat", "RR16,Flat", "HR16,Flat", "Pad32,Flat", "PCA8,SQ8,RFlat"])
+def test_what_keeps_inner_products_is_not(save_matrix: Save, factory: str) -> None:
+    scores, rows = fill(save_matrix(3 * MATRIX + 1), factory, 0).search(MATRIX[:20], 5)
+    exact = np.take_along_axis(MATRIX[:20] @ (3 * MATRIX + 1).T, rows, axis=1)
+    np.testing.assert_allclose(scores, exact, rtol=1e-3, atol=1e-3)
 
 
 def test_embeddings_that_do_not_fit(save_matrix: Save, save_passages: Passages, tmp_path: Path) -> None:

@@ -33,6 +33,9 @@ from .families import NARROW_HEADS, TEXTS, save_family
 LENGTHS = np.array([3, 9, 1, 9, 4, 2])
 
 
+PARTS = ("prefix", "middle", "suffix", "single_prefix", "single_suffix")
+
+
 def test_rows_come_back_in_order() -> None:
     """Text r has LENGTHS[r] tokens, each of which is r."""
     tokens = TextTokens(np.repeat(np.arange(6), LENGTHS), np.cumsum([0, *LENGTHS]))
@@ -43,7 +46,7 @@ def test_rows_come_back_in_order() -> None:
         return torch.stack([batch.input_ids[:, 0] * 10.0, -batch.attention_mask.sum(dim=1)], dim=1)
 
     rows = np.array([2, 3, 0, 1, 5, 4])
-    bare: Any = SimpleNamespace(prefix=[], middle=[], suffix=[], single_suffix=[], second_type=0, pad=0)
+    bare: Any = SimpleNamespace(second_type=0, pad=0, **dict.fromkeys(PARTS, []))
     vectors = encode_rows(Inputs.singles(tokens, bare, 10), rows, encode, 32, 2)
     assert vectors.tolist() == [[10.0 * row, -LENGTHS[row]] for row in rows]
     assert vectors.dtype == np.float32 and seen == [2, 4]

@@ -4,12 +4,13 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
+from transformers import PreTrainedModel
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.text.encoder import DualEncoder
@@ -58,8 +59,8 @@ def test_equals_sentence_transformers(model: Callable[..., Path], pooling: dict[
     # The parameters of the first contradict the folder, which wins.
     other = {"pooling": "mean" if "cls" in str(pooling) else "cls", "similarity": "dot", "query_prefix": "a"}
     trained = DualEncoder.from_pretrained(settings(folder, **OPEN | LENGTHS))
-    for found in (DualEncoder.untouched(settings(folder, **other)), trained):
-        assert found.settings.query_length == found.settings.passage_length == oracle.max_seq_length == 40
+    for found in (DualEncoder.untouched(settings(folder, **other | LENGTHS)), trained):
+        assert found.settings.query_length == found.settings.passage_length == oracle.max_seq_length
         assert np.allclose(found.eval().embed_queries(TEXTS), oracle.encode(TEXTS), atol=1e-5)
         assert found.settings.passage_prefix == "flour "
         assert found.settings.similarity == ("cosine" if others else "dot")
@@ -67,9 +68,10 @@ def test_equals_sentence_transformers(model: Callable[..., Path], pooling: dict[
 
 
 def test_a_model_that_says_nothing_is_used_as_the_parameters_say(tiny_model: Path, tmp_path: Path) -> None:
-    found = DualEncoder.untouched(settings(tiny_model, pooling="cls", similarity="dot", shared=False))
+    params = settings(tiny_model, pooling="cls", similarity="dot", shared=False)
+    found = DualEncoder.untouched(params)
     assert (found.settings.pooling, found.settings.similarity, found.settings.shared) == ("cls", "dot", True)
-    assert found.settings.query_length == found.settings.passage_length == 128, "its positions"
+    assert found.settings.passage_length == params.passage_length, "as trained systems"
     found.save(tmp_path / "saved")
     again = DualEncoder.load(tmp_path / "saved", precision="fp32")
     assert again.settings == found.settings
@@ -80,13 +82,14 @@ def test_a_model_that_says_nothing_is_used_as_the_parameters_say(tiny_model: Pat
     ("of_model", "of_tokenizer", "length"),
     [(40, {}, 40), (512, {}, 128), (None, {"model_max_length": 20}, 20)],  # it has 128 positions
 )
-def test_lengths_are_capped_by_what_the_model_reads(
+def test_what_the_model_can_read(
     model: Callable[..., Path], of_model: int | None, of_tokenizer: dict[str, int], length: int
 ) -> None:
     bert = {"max_seq_length": of_model}
     folder = model(MEAN, "Normalize", sentence_bert_config=bert, tokenizer_config=of_tokenizer)
-    found = DualEncoder.untouched(settings(folder))
-    assert (found.settings.query_length, found.settings.passage_length) == (length, length)
+    cut = settings(folder, query_length=length)
+    found = DualEncoder.untouched(cut)
+    assert read_stated(Source.of(cut)).readable(cast(PreTrainedModel, found.query)) == length
     if of_model != 512:
         assert np.allclose(found.eval().embed_queries(TEXTS), SentenceTransformer(str(folder)).encode(TEXTS), atol=1e-5)
     longer = DualEncoder.from_pretrained(settings(folder, passage_length=100))

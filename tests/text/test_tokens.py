@@ -35,8 +35,17 @@ def roberta(tiny_model: Path) -> PreTrainedTokenizerBase:
     return PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>", pad_token="<pad>", **names)
 
 
+def of_singles(tiny_model: Path) -> PreTrainedTokenizerBase:
+    """`[CLS] A [SEP]`, and nothing said of pairs."""
+    tokenizer = bert(tiny_model)
+    at = [(token, tokenizer.convert_tokens_to_ids(token)) for token in ("[CLS]", "[SEP]")]
+    single = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=at)
+    tokenizer._tokenizer.post_processor = single
+    return tokenizer
+
+
 Make = Callable[[Path], PreTrainedTokenizerBase]
-KINDS = pytest.mark.parametrize("make", [bert, roberta])
+KINDS = pytest.mark.parametrize("make", [bert, roberta, of_singles])
 
 
 def plain(make: Make, tiny_model: Path) -> PreTrainedTokenizerBase:

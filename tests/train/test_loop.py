@@ -101,6 +101,13 @@ def test_the_best_is_kept(tmp_path: Path, scores: list[float], kept: int) -> Non
     assert [row["step"] for row in history if row["loss"] is not None] == list(range(1, 9))
 
 
+def test_a_start_whose_score_is_known_is_not_scored_again(tmp_path: Path) -> None:
+    task = Toy(2, scores=[0.3])
+    history, before = train(task, tmp_path / "toy", evaluate_every=2, start=0.4), Toy(2).weights()
+    assert [row["dev_rr10"] for row in history] == [0.4, None, None, 0.3]
+    assert torch.equal(task.weights(), before), "the start is the best"
+
+
 @pytest.mark.parametrize(
     ("steps", "evaluations", "at"),
     [(47, 2, [0, 24, 47]), (47, 3, [0, 16, 32, 47]), (2, 8, [0, 1, 2]), (8, 1, [0, 8]), (1, 1, [0, 1])],

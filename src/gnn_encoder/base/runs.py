@@ -114,6 +114,10 @@ def _read(path: Path, rank: pl.Expr) -> pl.DataFrame:
         number, line = next(islice(lines, wrong[0], None))
         more = f" ({len(wrong) - 1} more lines are wrong)" if len(wrong) > 1 else ""
         raise UserError(f"{path}, line {number} is {shorten(line.decode())}; {FORM}; write the run again{more}")
+    if not plain.isascii():  # then ids may hold a no-break space
+        blank = frame.filter(pl.any_horizontal(pl.col("qid", "pid").str.contains(r"\s"))).head(1)
+        for qid, pid in blank.select("qid", "pid").iter_rows():
+            raise UserError(f"{path}: query {qid!r} and passage {pid!r}: an id has white space; replace it")
     _refuse_twice(path, frame, "pid")
     return frame
 

@@ -1,7 +1,6 @@
 """The controls, made of artifacts where they lie; dev queries choose their settings."""
 
-import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -114,12 +113,18 @@ def write_closed_forms(
     write_json(matrix / CHOICE, choice)
 
 
-def rank_with_log(
-    queries: Encoded, runs: Path, folder: Path, dev: DevQueries, params: Params
-) -> tuple[Choice, dict[str, Ranking]]:
-    """What a system found, with the shares of similar logged queries, which are written too."""
+@dataclass(frozen=True, kw_only=True)
+class WithLog:
+    """What a system found, ranked anew by the shares of similar logged queries."""
+
+    known: hybrid.LabelledQueries
+    choice: Choice
+    rankings: dict[str, Ranking]
+
+
+def rank_with_log(queries: Encoded, runs: Path, dev: DevQueries, params: Params) -> WithLog:
+    """Rank anew what a system's runs have, as is best on dev."""
     known = hybrid.LabelledQueries.of(queries.labels, queries.labelled)
-    known.save(folder / hybrid.LABELLED)
     found = {split: read_ranked(runs, split) for split in project.JUDGED}
     unit, candidates = hybrid.unit(*found["dev"]), {}
     for split, of in found.items():
@@ -127,38 +132,37 @@ def rank_with_log(
         own = Identical.read(project.IDENTICAL, split).is_own(near)
         candidates[split] = hybrid.with_log(of, (np.where(own, -1, near), shares), unit)
     choice, rankings = ranked_anew(candidates, hybrid.log_settings(), dev, depth=params.retrieve.depth)
-    return replace(choice, facts={"unit": unit, "logged_queries": len(known.vectors)}), rankings
+    choice = replace(choice, facts={"unit": unit, "logged_queries": len(known.vectors)})
+    return WithLog(known=known, choice=choice, rankings=rankings)
 
 
 def write_hybrid(
     folder: Path,
     dense: Mapping[str, Path],
-    bases: Iterable[str],
+    logged: Mapping[str, WithLog],
     encoded: Callable[[str], Encoded],
     dev: DevQueries,
     params: Params,
 ) -> None:
     """Write the hybrid of three sources: words, meaning and the log.
 
-    Meaning is the dense system that is best on dev, of equally good ones the first; with it, or with one of `bases`,
-    whichever is better, the log is asked; what comes out is fused with what BM25 found. Each step may leave a source
-    out, so that on dev the hybrid is not below any of these. `dense`: systems with their folders of runs.
+    Meaning is the dense system that is best on dev, of equally good ones the first; with it, or with one of those that
+    are `logged`, whichever is better, the log is asked; what comes out is fused with what BM25 found. Each step may
+    leave a source out, so that on dev the hybrid is not below any of these. `dense`: systems and their folders of runs.
     """
     depth, lexical = params.retrieve.depth, project.runs(LEXICAL)
     found = (read_ranked(runs, "dev")[0][dev.rows, : dev.depth] for runs in dense.values())
-    side, asked = best_on_dev([Setting(system=name) for name in dense], found, dev), {}
-    for name in dict.fromkeys([str(side.setting["system"]), *bases]):
-        asked[name] = rank_with_log(encoded(name), dense[name], folder / name, dev, params)
-        asked[name][0].tell(f"{HYBRID}, log beside {name}")
-    best = max(asked, key=lambda name: asked[name][0].chosen.value)
-    choice, rankings = asked[best]
+    side = best_on_dev([Setting(system=name) for name in dense], found, dev)
+    if (name := str(side.setting["system"])) not in logged:
+        logged = {name: rank_with_log(encoded(name), dense[name], dev, params), **logged}
+        logged[name].choice.tell(f"{HYBRID}, log beside {name}")
+    best = max(logged, key=lambda name: logged[name].choice.chosen.value)
+    choice, rankings = logged[best].choice, logged[best].rankings
     facts: Setting = {"dense": best, "depth": depth}
     facts |= {f"dev_{one.setting['system']}": one.value for one in side.tried}
     if choice.setting["weight"]:
-        (folder / best / hybrid.LABELLED).rename(folder / hybrid.LABELLED)
+        logged[best].known.save(folder / hybrid.LABELLED)
         facts |= {f"log_{name}": value for name, value in choice.setting.items()} | {"log_unit": choice.facts["unit"]}
-    for name in asked:
-        shutil.rmtree(folder / name)
     candidates = {split: hybrid.fused(of, read_ranked(lexical, split)) for split, of in rankings.items()}
     choice, rankings = ranked_anew(candidates, [Setting(weight=one) for one in hybrid.BM25_WEIGHTS], dev, depth=depth)
     write_control(folder, HYBRID, replace(choice, facts=facts), rankings)

@@ -58,7 +58,7 @@ def sampling(model: QueryGenerator, *, seed: int, views: int, query_length: int,
     """Settings for drawing queries of at most `query_length` tokens, special ones included."""
     vocabulary = model.model.get_output_embeddings().out_features
     never, not_first = (ids.to(model.device) for ids in forbidden(model.tokenizer, model.end, vocabulary))
-    length = query_length - len(model.template.prefix) - len(model.template.single_suffix)
+    length = query_length - len(model.template.single_prefix) - len(model.template.single_suffix)
     return Sampling(seed=seed, views=views, top_k=top_k, length=length, never=never, not_first=not_first)
 
 

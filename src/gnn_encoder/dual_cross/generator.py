@@ -186,7 +186,7 @@ def warm_start(source: Source, template: Template, *, dropout: float, seed: int)
         transform.dense.weight.copy_(torch.eye(len(transform.dense.weight)))
         transform.dense.bias.fill_(LINEAR_PART_OF_GELU)
     config = EncoderDecoderConfig.from_encoder_decoder_configs(encoder.config, decoder.config)
-    config.decoder_start_token_id, config.eos_token_id = template.prefix[-1], template.single_suffix[0]
+    config.decoder_start_token_id, config.eos_token_id = template.single_prefix[-1], template.single_suffix[0]
     config.pad_token_id = template.pad
     model: Transformer = EncoderDecoderModel(config=config, encoder=encoder, decoder=decoder)
     model.decoder.base_model.embeddings = model.encoder.embeddings

@@ -120,17 +120,21 @@ def read_values(systems: Iterable[str]) -> pl.DataFrame:
 
 
 def read_qrels(path: Path) -> pl.DataFrame:
-    """Read judgements: lines of `QRELS_FORMS`, plain or gzip, or a table of prepare. Columns qid, pid, grade."""
+    """Read judgements: lines of `QRELS_FORMS`, plain or gzip, or a table of prepare. Columns qid, pid, grade.
+
+    A line that repeats an earlier one counts once, as in `prepare`.
+    """
     if path.suffix == ".parquet":
         check_file(path)
         return read_table(path, QRELS)
-    table = read_rows(read_judged(path), JUDGED, f"judgements of {path.name}").drop("count")
-    again = table.select((~pl.struct("qid", "pid").is_first_distinct()).arg_true()).to_series()
+    table = read_rows(read_judged(path), JUDGED, f"judgements of {path.name}").drop("count").with_row_index()
+    once = table.unique(["qid", "pid", "grade"], keep="first", maintain_order=True)
+    again = once.filter(~pl.struct("qid", "pid").is_first_distinct())["index"]
     if len(again):
-        fault = "query {0.qid!r} and passage {0.pid!r} were judged before; keep one line"
+        fault = "query {0.qid!r} and passage {0.pid!r} were judged before, differently; keep one line"
         refuse(partial(read_judged, path), int(again[0]), fault)
         raise UserError(f"{path}: {len(again)} pairs were judged before; keep one line of each")  # a pipe is read once
-    return table
+    return once.drop("index")
 
 
 @dataclass(frozen=True, kw_only=True)

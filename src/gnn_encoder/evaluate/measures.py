@@ -128,6 +128,8 @@ def _parse_one(name: str) -> Any:
     # trec_eval ends the whole process on a cutoff below 1.
     if not isinstance(cutoff, int) or cutoff < 1:
         raise UserError(f"{name!r}: the cutoff after @ must be a whole number from 1")
+    if measure.params.get("rel", 1) < 1:  # trec_eval would stop, or call passages relevant that nobody judged
+        raise UserError(f"{name!r}: rel, the least grade of a relevant passage, must be at least 1")
     try:
         supported = PROVIDER.supports(measure)
     except AssertionError as error:  # ir-measures' own check of what a measure needs

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from gnn_encoder.base.judgements import Identical, relevant_pairs
-from gnn_encoder.base.matrix import Matrix, Rows, check_shape, open_matrix
+from gnn_encoder.base.matrix import Matrix, Rows, check_shape, gather_rows, open_matrix
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.data.answers import answered, judged_by_answers
 from gnn_encoder.gnn.masking import Supervision, supervise
@@ -29,7 +29,17 @@ from gnn_encoder.text.corpus import embed_queries, open_passages, open_queries
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
-from gnn_encoder.train.dev import POOL_DEPTH, WHOLE, DevSample, dev_sample, ranked, retrieved_pairs, sample_queries
+from gnn_encoder.train.dev import (
+    POOL_DEPTH,
+    WHOLE,
+    DevSample,
+    dev_sample,
+    no_grad_eval,
+    ranked,
+    reciprocal_ranks,
+    retrieved_pairs,
+    sample_queries,
+)
 from gnn_encoder.train.dual_encoder import ContrastiveTask, Texts
 from gnn_encoder.train.examples import Examples, open_examples
 from gnn_encoder.train.loop import History, Task, evaluate_every, fit, parameter_group
@@ -70,8 +80,8 @@ class Setup:
 
     def embed(self, queries: TextTokens, rows: Rows | None = None) -> Matrix:
         """E_Q of some queries by the present weights. *Shape:* (n, d)."""
-        self.encoder.eval()
-        return embed_queries(self.encoder, queries, self.params.encoder.batch_tokens, rows)
+        with no_grad_eval(self.encoder):
+            return embed_queries(self.encoder, queries, self.params.encoder.batch_tokens, rows)
 
     def sample(self, *, whole: int, queries: int) -> DevSample:
         """The dev sample of so many queries; see `draw_dev`."""
@@ -142,7 +152,9 @@ def train_gnn_encoder(
     alone = supervise(examples, one, mgt, mgt.alone, params.seed)
     history = train_on_embeddings(gnn, graphs, alone, cached, factor=factor, mgt=mgt, folder=folder)
     if mgt.joint.steps:
-        two = setup.sample(whole=WHOLE, queries=params.dev.queries)
+        # A pool of all these queries would hold as many passages as such a corpus has.
+        is_small = len(setup.cached) <= CACHED_QUERIES * POOL_DEPTH
+        two = one if is_small else setup.sample(whole=WHOLE, queries=params.dev.queries)
         joint = supervise(examples, two, mgt, mgt.joint, params.seed, after=mgt.alone.steps, read_anew=True)
         texts = encoder, setup.texts(queries), setup.dev_queries
         learning = gnn, graphs, joint, LearntEmbeddings(*texts, cached=cached if of_corpus else None)
@@ -150,7 +162,11 @@ def train_gnn_encoder(
         encoder.freeze_lower(params.encoder.frozen_layers)
         groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate)]
         groups += task.groups(mgt.joint.gnn_learning_rate)
-        history += _fit(task, groups, joint, folder / "joint", "encoder and GNN", params.dev.evaluations)
+        # The score of the start needs no encoder: its embeddings are in the cache.
+        unmoved = CachedEmbeddings(cached.queries, torch.from_numpy(setup.embed(setup.dev_queries, two.queries)))
+        start = GNNTask(gnn, graphs, joint, unmoved, scale=encoder.scale).evaluate()
+        evaluations = params.dev.evaluations
+        history += _fit(task, groups, joint, folder / "joint", "encoder and GNN", evaluations, start)
     return gnn, history
 
 
@@ -205,7 +221,10 @@ def train_control(setup: Setup, queries: TextTokens, folder: Path) -> History:
     steps = (lambda number: supervision.batch(number)[0]), len(supervision)
     task = ContrastiveTask(encoder, setup.texts(queries), setup.examples, *steps, dev=(dev, setup.dev_queries))
     groups = [parameter_group(encoder, section.learning_rate)]
-    return _fit(task, groups, supervision, folder / "no_gnn", project.title_of("no_gnn"), params.dev.evaluations)
+    asked, pool = setup.embed(setup.dev_queries, dev.queries), gather_rows(setup.cached, dev.pool).astype(np.float32)
+    start = reciprocal_ranks(torch.from_numpy(asked), torch.from_numpy(pool), dev.relevant, own=dev.own)
+    title, evaluations = project.title_of("no_gnn"), params.dev.evaluations
+    return _fit(task, groups, supervision, folder / "no_gnn", title, evaluations, float(start.mean()))
 
 
 def new_gnn(
@@ -227,9 +246,16 @@ def new_gnn(
 
 
 def _fit(
-    task: Task, groups: list[dict[str, Any]], supervision: Supervision, folder: Path, title: str, evaluations: int
+    task: Task,
+    groups: list[dict[str, Any]],
+    supervision: Supervision,
+    folder: Path,
+    title: str,
+    evaluations: int,
+    start: float | None = None,
 ) -> History:
     schedule = supervision.schedule
     log.info("%s: %d steps, %d rounds a pass over the queries", title, len(schedule), schedule.rounds)
     every = evaluate_every(len(task), evaluations)
-    return fit(task, groups, folder, name=folder.name, title=title, seed=supervision.seed, evaluate_every=every)
+    told, seed = {"name": folder.name, "title": title}, supervision.seed
+    return fit(task, groups, folder, **told, seed=seed, evaluate_every=every, start=start)

@@ -1,5 +1,6 @@
 """The sections of params.yaml, in its order, and what their values may be."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -323,6 +324,9 @@ class Params(Section):
         for name in ("train_cross_encoder", *(("pair.teacher",) if self.pair.teacher else ())):  # each an M_ce
             if (first := self.value(name).range_min) >= (depth := self.mine_candidates.depth):
                 raise ValueError(f"{name}.range_min is {first}: must be below mine_candidates.depth, {depth}")
+        for measure in (*self.evaluate.measures, self.evaluate.significance):  # runs end at the depth
+            if (found := re.search(r"@(\d+)$", measure)) and int(found[1]) > self.retrieve.depth:
+                raise ValueError(f"retrieve.depth is {self.retrieve.depth}: must be at least {found[1]}, for {measure}")
         return self
 
 

@@ -3,7 +3,10 @@
 Of a passage with several vectors, its views, the best one counts (Dual-Cross-Encoder Eq. 11).
 """
 
+import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -27,11 +30,14 @@ from gnn_encoder.search.exact import MERGE_ENTRIES, checked, iterate_views, leas
 if TYPE_CHECKING:
     from gnn_encoder.text.encoder import DualEncoder
 
+log = logging.getLogger(__name__)
 INDEX = "index.faiss"
 PIDS = "pids.parquet"
 PID_TABLE = pa.schema([("pid", pa.string())])
 TRAINING_BYTES = 2**30  # size of the float32 sample that quantisers learn from
+CURE = "take Flat, HNSW32, IVF256,Flat or another string of FAISS's index factory, or fewer lists or centroids"
 PROBED = 16  # of an inverted file's lists, one in so many is searched, and at least 8 are
+KEEPING = ("OPQMatrix", "RandomRotationMatrix", "HadamardRotation", "RemapDimensionsTransform")  # inner products
 GROUPS_KEPT = 128  # row groups of a table that stay in memory between queries
 
 
@@ -56,19 +62,10 @@ def fill(embeddings_folder: Path, factory: str, seed: int) -> Any:
     """A faiss.Index of every passage in memory; HNSW repeats its bytes only with OMP_NUM_THREADS=1."""
     matrix = read_manifest(embeddings_folder)
     passages, dimension = matrix.shape[0] // matrix.views, matrix.shape[1]
-    cure = "take Flat, HNSW32, IVF256,Flat or another string of FAISS's index factory, or fewer lists or centroids"
-    try:
-        index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
-        if not index.is_trained:
+    index = new_index(factory, dimension)
+    if not index.is_trained:
+        with _explained(factory, f"{passages} passages of dimension {dimension}"):
             index.train(_sample(embeddings_folder, seed))
-    except RuntimeError as error:
-        why = re.sub(r"^Error in .*? at \S+:\d+: (Error: )?", "", " ".join(str(error).split()))  # not where in FAISS
-        raise UserError(
-            f"index.factory is {factory!r}: FAISS makes no such index of {passages} passages of dimension {dimension} "
-            f"({why}); {cure}"
-        ) from error
-    if index.metric_type != faiss.METRIC_INNER_PRODUCT or isinstance(index, faiss.IndexIDMap):
-        raise UserError(f"index.factory is {factory!r}: not an index of rows for inner product; {cure}")
     with tqdm(total=passages, desc=f"index {factory}", unit="passage", unit_scale=True) as bar:
         for _, block in iterate_views(embeddings_folder):
             index.add(block.reshape(-1, index.d))
@@ -77,6 +74,34 @@ def fill(embeddings_folder: Path, factory: str, seed: int) -> Any:
     if inverted is not None:  # FAISS's default, to search one list, finds too few passages
         inverted.nprobe = min(inverted.nlist, max(8, inverted.nlist // PROBED))
     return index
+
+
+def new_index(factory: str, dimension: int) -> Any:
+    """An empty faiss.Index; one whose scores mean anything but inner products is a UserError."""
+    told = f"index.factory is {factory!r}"
+    if re.search(r"(HNSW|NSG)[01](?!\d)", factory):  # FAISS ends the process, or never ends
+        raise UserError(f"{told}: its graph has less than 2 links a vector; take 32")
+    with _explained(factory, f"dimension {dimension}"):
+        index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
+    if index.metric_type != faiss.METRIC_INNER_PRODUCT or isinstance(index, faiss.IndexIDMap):
+        raise UserError(f"{told}: not an index of rows for inner product; {CURE}")
+    if isinstance(index, faiss.IndexPreTransform):
+        chain: Any = index.chain
+        steps = [faiss.downcast_VectorTransform(chain.at(i)) for i in range(chain.size())]
+        for name in (type(step).__name__ for step in steps):
+            if name not in KEEPING:  # PCA and ITQ take off the passages' mean, and L2norm the vectors' lengths
+                raise UserError(f"{told}: its {name} changes inner products, which rank the passages; take OPQ or RR")
+    return index
+
+
+@contextmanager
+def _explained(factory: str, of: str) -> Iterator[None]:
+    """A block in which FAISS's error becomes a UserError of one line."""
+    try:
+        yield
+    except RuntimeError as error:
+        why = re.sub(r"^Error in .*? at \S+:\d+: (Error: )?", "", " ".join(str(error).split()))  # not where in FAISS
+        raise UserError(f"index.factory is {factory!r}: FAISS makes no such index of {of} ({why}); {CURE}") from error
 
 
 def _write_flat(embeddings_folder: Path, path: Path) -> None:
@@ -211,6 +236,9 @@ def write_runs(encoder: "DualEncoder", index: Path, folder: Path, params: Params
         target = folder / project.run_file(opened.system, split).name
         identical, depth = Identical.read(project.IDENTICAL, split), params.retrieve.depth
         ranking = identical.search(partial(opened.search, queries), depth, opened.passages)
+        if few := (ranking[0] < 0).any(axis=1).mean() if depth < opened.passages else 0:
+            told = f"index.factory {opened.factory} found less than retrieve.depth, {depth}, for {few:.0%} of {split}'s"
+            log.warning("warning: %s queries: its measures are too low; take fewer lists, or HNSW32 or Flat", told)
         write_ranking(target, ranking, table, project.PASSAGES, opened.system)
 
 

@@ -112,8 +112,9 @@ def text_batch(
 
     *Shape:* rows (n,), (n,) -> (n, tokens).
     """
-    is_pair, begin, single_length = first_rows >= 0, len(template.prefix), single_length or length
+    is_pair, single_length = first_rows >= 0, single_length or length
     middle, suffix, alone = (len(ids) for ids in (template.middle, template.suffix, template.single_suffix))
+    begin = np.where(is_pair, len(template.prefix), len(template.single_prefix))
     first_rows = np.maximum(first_rows, 0)
     a, b, budget = first.lengths(first_rows), second.lengths(second_rows), length - begin - middle - suffix
     single = np.minimum(b, single_length - begin - alone)
@@ -127,11 +128,12 @@ def text_batch(
     kinds = ((is_pair, length), (~is_pair, single_length))
     width = max(min(most, padded(int(end[kind].max()))) for kind, most in kinds if kind.any())
     matrix = np.full((len(is_pair), width), template.pad, dtype=np.int64)
-    matrix[:, :begin] = template.prefix
-    first.fill(matrix, first_rows, a, np.full(len(a), begin))
+    first.fill(matrix, first_rows, a, begin)
     second.fill(matrix, second_rows, b, at)
     pairs, singles = np.flatnonzero(is_pair), np.flatnonzero(~is_pair)
     for rows, place, ids in (
+        (pairs, 0 * begin, template.prefix),
+        (singles, 0 * begin, template.single_prefix),
         (pairs, begin + a, template.middle),
         (pairs, at + b, template.suffix),
         (singles, at + b, template.single_suffix),
@@ -194,7 +196,7 @@ class Inputs:
 
     def is_cut(self, rows: Rows) -> NDArray[np.bool_]:
         """Which single texts are longer than `single_length` together with their special tokens. *Shape:* (n,)."""
-        specials = len(self.template.prefix) + len(self.template.single_suffix)
+        specials = len(self.template.single_prefix) + len(self.template.single_suffix)
         return np.asarray(self.second.lengths(rows) + specials > self.single_length)
 
     def batch(self, rows: Rows) -> Batch:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -24,7 +24,6 @@ from gnn_encoder.text.tokens import Template, TextTokens, holds_passages
 
 log = logging.getLogger(__name__)
 SETTINGS = "dual_encoder.json"
-UNTOUCHED_LENGTH = 128  # most tokens of a passage that the base model as it comes reads; or as many as trained systems
 OF_QUERIES = ("shared", "temperature", "query_length", "query_prefix")  # settings that change no passage embedding
 ROUNDING = 1e-3  # most difference of two vectors of length 1 that are the same but for rounding
 AT_ONCE = 2_048  # padded tokens of a batch of queries that are given as texts
@@ -102,13 +101,8 @@ class DualEncoder(TextModel):
 
     @classmethod
     def untouched(cls, params: Encoder) -> Self:
-        """The base model as it comes: used as its own files, or else `params`, say, at the lengths that it can read."""
-        stated = read_stated(Source.of(params))
-        encoder = cls.from_pretrained(params.model_copy(update=stated.use | {"shared": True}))
-        most = stated.readable(cast(PreTrainedModel, encoder.query))
-        passage = min(most or params.passage_length, max(UNTOUCHED_LENGTH, params.passage_length))
-        encoder.settings = replace(encoder.settings, query_length=most or params.query_length, passage_length=passage)
-        return encoder
+        """The base model as it comes, used as its own files say, or else `params`; lengths are those of all systems."""
+        return cls.from_pretrained(params.model_copy(update=read_stated(Source.of(params)).use | {"shared": True}))
 
     @classmethod
     def load(cls, folder: Path, *, precision: str = "auto", dropout: float = 0.0) -> Self:

@@ -27,8 +27,8 @@ KEPT = 8  # tokens of one table that are kept: encoders differ in what they read
 class Template:
     """Where a tokenizer puts its special tokens. It is read off the tokenizer's own encoding of "a" and of ("a", "a").
 
-    A single text a becomes `prefix a single_suffix`, a pair (a, b) becomes `prefix a middle b suffix`. The token type
-    of b and of the suffix is `second_type`, that of all before them is 0.
+    A single text a becomes `single_prefix a single_suffix`, a pair (a, b) becomes `prefix a middle b suffix`. The token
+    type of b and of the suffix is `second_type`, that of all before them is 0.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
@@ -37,7 +37,8 @@ class Template:
         self.prefix = pair.ids[: first.start]
         self.middle = pair.ids[first.stop : second.start]
         self.suffix = pair.ids[second.stop :]
-        self.single_suffix = single.ids[_span(single.sequence_ids, 0).stop :]
+        alone = _span(single.sequence_ids, 0)
+        self.single_prefix, self.single_suffix = single.ids[: alone.start], single.ids[alone.stop :]
         self.second_type = pair.type_ids[second.start]
         if tokenizer.pad_token_id is None:
             raise UserError(

@@ -79,6 +79,7 @@ def fit(
     title: str,
     seed: int,
     evaluate_every: int | None = None,
+    start: float | None = None,
 ) -> History:
     """Train `task`, and return one row per optimiser step or evaluation: phase, step, loss, dev_rr10.
 
@@ -87,13 +88,13 @@ def fit(
 
     It evaluates each `evaluate_every` steps, if at all. If `folder` has the files `last.pt` and `best.pt`, training
     resumes. `groups` are AdamW's, with `params` and `lr`; `name` is the phase's in the history, and `title` is what the
-    log calls it.
+    log calls it. `start` is the dev score of the weights before training, where it is known.
     """
     keep_freed_memory()
     parameters = [parameter for group in groups for parameter in group["params"]]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
     base_rates = [group["lr"] for group in groups]
-    run = _Run(task, optimizer, folder, name, title, evaluate_every)
+    run = _Run(task, optimizer, folder, name, title, evaluate_every, start)
     with tqdm(total=len(task), initial=run.step, desc=title, unit=" steps") as bar:
         while not run.is_over():
             torch.manual_seed(int(np.random.SeedSequence([seed, run.step, distributed.rank()]).generate_state(1)[0]))
@@ -102,7 +103,7 @@ def fit(
             optimizer.zero_grad(set_to_none=True)
             loss = sum_value(task.step(run.step))
             if not np.isfinite(loss):
-                cure = "lower the learning rate of this stage in params.yaml, or set encoder.precision to fp32"
+                cure = "lower the learning rate of this training, or take fp32 for encoder.precision"
                 raise UserError(f"{title}: the loss became {loss} at step {run.step}; {cure}")
             sum_gradients(parameters)
             nn.utils.clip_grad_norm_(parameters, CLIP)
@@ -161,6 +162,7 @@ class _Run:
     name: str
     title: str
     evaluate_every: int | None
+    start: float | None
     step: int = 0
     best: float | None = None
     history: History = field(default_factory=list)
@@ -173,7 +175,7 @@ class _Run:
             vars(self).update(load_checkpoint(self.last, self.task.modules, self.optimizer))
             log.info("%s: resuming at step %d of %d", self.title, self.step, len(self.task))
         elif self.evaluate_every and len(self.task):
-            self.evaluate()
+            self.evaluate(self.start)
 
     def is_over(self) -> bool:
         return self.step >= len(self.task)
@@ -187,8 +189,8 @@ class _Run:
             self.save(self.last, self.optimizer)
             self.saved = time.monotonic()
 
-    def evaluate(self) -> None:
-        score = self.task.evaluate()
+    def evaluate(self, known: float | None = None) -> None:
+        score = self.task.evaluate() if known is None else known
         score = sum_value(score if distributed.is_first() else 0.0)  # ranks that differ in a bit must stop together
         self.history.append({"phase": self.name, "step": self.step, "loss": None, "dev_rr10": score})
         log.info("%s: step %d of %d, dev RR@10 %.4f", self.title, self.step, len(self.task), score)
