@@ -2,13 +2,14 @@
 
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.judgements import NO_PAIRS, Identical
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import CANDIDATES, UNLABELLED, candidates_table, count_rows, write_table
-from gnn_encoder.gnn.graph import EDGES, NODES, draw, labelled_first, open_labels, write_nodes
+from gnn_encoder.gnn.graph import EDGES, NODES, VECTORS, draw, labelled_first, open_labels, write_nodes
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import exact_top_k
@@ -24,6 +25,8 @@ def main(stage: Stage) -> None:
     distributed.barrier()  # the first rank has written them
     base, k = project.embeddings(item["base"]), params.value(item["k"])
     queries = embed_table(project.encoder(item["base"]), stage.scratch / NODES, params.encoder)
+    if distributed.is_first():
+        np.save(stage.scratch / VECTORS, queries)
     find = partial(exact_top_k, base, k=k, name=item["k"])
     edges = pa.concat_tables(find_candidates(find, queries, stage.work, Identical(), NO_PAIRS, label="search"))
     if params.mgt.labels and distributed.is_first():

@@ -1,6 +1,6 @@
 """train_mgt SYSTEM: GNN and dual-encoder by Masked Graph Training (section 3.4, Algorithm 1)."""
 
-from gnn_encoder.gnn.graph import queries_of
+from gnn_encoder.gnn.graph import open_nodes, queries_of
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.train import Setup, train_gnn_encoder
 from gnn_encoder.pipeline import project
@@ -13,7 +13,8 @@ def main(stage: Stage) -> None:
     """Train both phases and save the best weights."""
     params, mgt, system = stage.params, stage.params.mgt, stage.key
     setup, near = Setup(project.base(system), params), Neighbourhood.open(system, mgt)
-    gnn, history = train_gnn_encoder(setup, near, open_queries(queries_of(system), setup.encoder), stage.work)
+    queries = open_queries(queries_of(system), setup.encoder)
+    gnn, history = train_gnn_encoder(setup, near, queries, open_nodes(system), stage.work)
     setup.encoder.save(stage.scratch / "encoder")
     gnn.save(stage.scratch)
     write_history(stage.scratch / HISTORY, history)

@@ -21,7 +21,7 @@ from gnn_encoder.base.matrix import ArrayWriter, Matrix, Rows, array_blocks, ope
 from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, write_table
 from gnn_encoder.data.formats import read_corpus
 from gnn_encoder.data.reading import unique
-from gnn_encoder.gnn.graph import link, queries_of, reach
+from gnn_encoder.gnn.graph import link, open_nodes, queries_of, reach
 from gnn_encoder.gnn.neighbourhood import Subgraph, graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
@@ -29,7 +29,7 @@ from gnn_encoder.pipeline.project import registry
 from gnn_encoder.search.faiss_index import PassageIndex, build, check_ids
 from gnn_encoder.searcher import Version, current, newest
 from gnn_encoder.text.batches import Inputs, encode_rows
-from gnn_encoder.text.corpus import embed_passages, embed_table, load_encoder, open_queries
+from gnn_encoder.text.corpus import embed_passages, load_encoder, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder, TextModel
 from gnn_encoder.text.tokens import TextTokens, open_tokens
@@ -130,7 +130,7 @@ def _open_informer(system: str, table: Path, params: Params) -> Encode:
     links, dtype = _open_encoder(start, table, params), read_manifest(project.embeddings(start)).dtype
     joint = graph_encoder(system, folder, params)[0]
     embeds, inform = _alone(joint, table, params), open_informer(system, folder, joint, params)
-    asked, near = embed_table(project.encoder(start), queries_of(system), params.encoder), inform.near
+    asked, near = np.array(open_nodes(system)), inform.near
     least = reach(near.graph, near.labelled if params.mgt.labels else None)
     m_ce = _open_m_ce(system, table, params) if near.features else None
 

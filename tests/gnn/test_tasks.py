@@ -212,9 +212,10 @@ class Case:
         return world.loss(batch, h_q, informed)
 
     def dev_score(self) -> float:
-        """All queries are in the graph then, and nothing is cached if the encoder learns."""
+        """All queries are in the graph then. If the encoder learns, nothing is cached but a corpus' nodes."""
         h_q, h_p = self.world.embeddings() if self.learns else self.cached
-        return self.world.dev_score(h_q, self.world.informed(h_q, h_p, []))
+        nodes = h_q if self.whole is None else self.cached[0]
+        return self.world.dev_score(h_q, self.world.informed(nodes, h_p, []))
 
 
 def weigh(world: World) -> None:

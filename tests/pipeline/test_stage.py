@@ -85,6 +85,16 @@ class Begin:
         return begun.scratch
 
 
+def test_a_stage_runs_once_at_a_time(begin: Begin) -> None:
+    with begin(k=1) as stage:
+        (stage.scratch / "a.txt").write_text("first")
+        with pytest.raises(UserError, match="^data/thing: another call of its stage runs"), begin(k=2):
+            pass
+    assert (TARGET / "a.txt").read_text() == "first" and not list(Path(".scratch").glob("*.lock"))
+    begin.build("second", k=2)
+    assert (TARGET / "a.txt").read_text() == "second"
+
+
 def content(folder: Path = TARGET) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 

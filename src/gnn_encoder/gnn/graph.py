@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.files import SCRATCH, cached, fingerprint
 from gnn_encoder.base.judgements import contains, pair_keys, relevant_pairs
 from gnn_encoder.base.matrix import Matrix, Rows, Scores, pair_scores, release, spans, write_header
@@ -28,7 +28,7 @@ from gnn_encoder.base.tables import (
 )
 from gnn_encoder.pipeline import project
 
-NODES, EDGES = "queries.parquet", "edges.parquet"  # in the folder of a graph
+NODES, EDGES, VECTORS = "queries.parquet", "edges.parquet", "queries.npy"  # in the folder of a graph
 SCORES = 2**25  # scores of queries and new passages that are held at a time
 Bools = NDArray[np.bool_]
 
@@ -218,6 +218,15 @@ def link(queries: Matrix, least: Scores, passages: Matrix) -> pl.DataFrame:
 def queries_of(system: str) -> Path:
     """Table of the queries that are nodes of a system's graph."""
     return project.graph(system) / NODES
+
+
+def open_nodes(system: str) -> Matrix:
+    """E_Q of the queries that are nodes by M_de, as the stage build_graph wrote them, mapped. *Shape:* (n, d)."""
+    path = project.graph(system) / VECTORS
+    if not path.is_file():
+        raise not_built(path)
+    found: Matrix = np.load(path, mmap_mode="r")
+    return found
 
 
 def open_graph(system: str) -> Graph:

@@ -15,7 +15,17 @@ from torch import Tensor
 
 from gnn_encoder.base.matrix import Matrix, Rows, check_shape, gather_rows, open_matrix
 from gnn_encoder.base.tables import ATTENTION, count_rows
-from gnn_encoder.gnn.graph import Bools, EdgeFeatures, Graph, Labels, open_features, open_graph, open_labels, queries_of
+from gnn_encoder.gnn.graph import (
+    Bools,
+    EdgeFeatures,
+    Graph,
+    Labels,
+    open_features,
+    open_graph,
+    open_labels,
+    open_nodes,
+    queries_of,
+)
 from gnn_encoder.gnn.network import GNNConfig, Informed, QueryPassageGNN
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import MGT, Params
@@ -223,8 +233,15 @@ def before_graph(encoder: DualEncoder, encoded: Matrix | None, rows: Rows, batch
 
 
 def open_informer(system: str, model: Path, encoder: DualEncoder, params: Params) -> CorpusGNN:
-    """The GNN in the folder `model` over the whole graph, with Eq. 6 and 7 computed; `encoder`: of `graph_encoder`."""
+    """The GNN in the folder `model` over the whole graph, with Eq. 6 and 7 computed; `encoder`: of `graph_encoder`.
+
+    As in its training, the nodes are M_de's or the encoder's.
+    """
     gnn = QueryPassageGNN.load(model)
     check_shape(project.embeddings(project.base(system)), (count_rows(project.PASSAGES), gnn.config.dimension))
     near = Neighbourhood.open(system, gnn.config)
-    return CorpusGNN(gnn.to(near.device), near, embed_rows(encoder, queries_of(system), params.encoder))
+    if gnn.config.cached_nodes:
+        nodes = np.array(open_nodes(system))
+    else:
+        nodes = embed_rows(encoder, queries_of(system), params.encoder)
+    return CorpusGNN(gnn.to(near.device), near, nodes)

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gnn_encoder.base.matrix import Rows
+from gnn_encoder.base.matrix import Matrix, Rows
 from gnn_encoder.gnn.masking import CorpusSample, Supervision, check_no_leak, positives_of, propagation_mask
 from gnn_encoder.gnn.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.gnn.network import QueryPassageGNN
@@ -82,6 +82,10 @@ class Fixed:
         """Nothing: no parameter made them."""
 
 
+def _fixed(vectors: Matrix) -> Fixed:
+    return Fixed(torch.from_numpy(vectors).to(device()))
+
+
 Nodes = tuple[Representations | Fixed, Representations | Fixed]  # h_p and h_q of a subgraph: (b, d), (u, d)
 
 
@@ -112,8 +116,8 @@ class LearntEmbeddings:
     """Those of the encoder that is being trained, with gradient where gradients are recorded.
 
     `texts` are the graph's queries, of which the training queries are the first, and the passages. With `cached` the
-    graph's nodes are not the encoder's in training steps, but those of M_de's cache: a step of the softmax over the
-    corpus would have to read most of them.
+    graph's nodes are not the encoder's, but those of M_de's cache, in training and afterwards: a step of the softmax
+    over the corpus would have to read most of them.
     """
 
     def __init__(
@@ -130,14 +134,17 @@ class LearntEmbeddings:
     def nodes(self, near: Neighbourhood, subgraph: Subgraph) -> Nodes:
         """As of `CachedEmbeddings`."""
         encoder, texts, passages, queries = self._encoder, self._texts, subgraph.passages, subgraph.queries
-        if not torch.is_grad_enabled():
-            asked = embed_queries(encoder, texts.query_tokens, texts.batch_tokens, queries)
-            read = embed_passages(encoder, texts.passage_tokens, texts.batch_tokens, passages)
-            return Fixed(torch.from_numpy(read).to(device())), Fixed(torch.from_numpy(asked).to(device()))
-        h_p = represent_passages(encoder, texts, passages)
+        learns, limit = torch.is_grad_enabled(), texts.batch_tokens
+        h_p: Representations | Fixed
+        if learns:
+            h_p = represent_passages(encoder, texts, passages)
+        else:
+            h_p = _fixed(embed_passages(encoder, texts.passage_tokens, limit, passages))
         if self._cached is not None:
             return h_p, self._cached.asked(queries)
-        return h_p, self.asked(queries) if len(queries) else Fixed(h_p.value.new_empty(0, encoder.dimension))
+        if learns and len(queries):
+            return h_p, self.asked(queries)
+        return h_p, _fixed(embed_queries(encoder, texts.query_tokens, limit, queries))
 
     def dev_queries(self, sample: DevSample) -> Tensor:
         """As of `CachedEmbeddings`."""

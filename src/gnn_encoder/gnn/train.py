@@ -131,12 +131,13 @@ def draw_dev(
 
 
 def train_gnn_encoder(
-    setup: Setup, near: Neighbourhood, queries: TextTokens, folder: Path
+    setup: Setup, near: Neighbourhood, queries: TextTokens, nodes: Matrix, folder: Path
 ) -> tuple[QueryPassageGNN, History]:
     """Phase one, then phase two from the best weights of phase one; both change the encoder and the GNN.
 
     Phase two scores those weights on the dev sample before it trains, so that its result never scores below them.
-    `near` is the graph that will inform the corpus, and `queries` are the texts of its nodes.
+    `near` is the graph that will inform the corpus, and `queries` are the texts of its nodes, which M_de embeds as
+    `nodes`, *Shape:* (n, d).
     """
     mgt, encoder, params, examples = setup.params.mgt, setup.encoder, setup.params, setup.examples
     edge_dimension = None if near.features is None else near.features.edges.shape[1]
@@ -146,9 +147,7 @@ def train_gnn_encoder(
     # Phase one reads passages from the cache, so that more queries rank a corpus that phase two would have to encode.
     most = CACHED_QUERIES if len(setup.cached) <= CACHED_PASSAGES else params.dev.queries
     one = setup.sample(whole=CACHED_PASSAGES, queries=most)
-    cached = CachedEmbeddings(
-        *map(torch.from_numpy, (setup.embed(queries), setup.embed(setup.dev_queries, one.queries)))
-    )
+    cached = CachedEmbeddings(*map(torch.from_numpy, (np.array(nodes), setup.embed(setup.dev_queries, one.queries))))
     alone = supervise(examples, one, mgt, mgt.alone, params.seed)
     history = train_on_embeddings(gnn, graphs, alone, cached, factor=factor, mgt=mgt, folder=folder)
     if mgt.joint.steps:
@@ -241,6 +240,7 @@ def new_gnn(
         edge_features=mgt.edge_features,
         labels=mgt.labels,
         similarity=similarity,
+        cached_nodes=mgt.softmax == "corpus",
     )
     return QueryPassageGNN(config).to(device())
 

@@ -2,6 +2,7 @@
 the finished artifacts into place. A user's mistake is told in one line.
 """
 
+import fcntl
 import logging
 import os
 import re
@@ -206,17 +207,35 @@ def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Itera
     decided = {"params": plain, "item": declared.item, "address": declared.address}
     key = fingerprint(*inputs, code=code_fingerprint(declared.code), **decided)
     folder, aside = SCRATCH / name / key, SCRATCH / name / f"{key}{WORK}"
-    _begin(folder, aside)
-    known = {"key": declared.key, "item": declared.item, "params": params.only(declared.params)}
-    stage = Stage(**known, inputs=inputs, outputs=declared.outs, folder=folder)
-    for output in declared.outs:
-        stage.unfinished(output).mkdir(exist_ok=True)
-    yield stage
+    with _only_here(declared):
+        _begin(folder, aside)
+        known = {"key": declared.key, "item": declared.item, "params": params.only(declared.params)}
+        stage = Stage(**known, inputs=inputs, outputs=declared.outs, folder=folder)
+        for output in declared.outs:
+            stage.unfinished(output).mkdir(exist_ok=True)
+        yield stage
+        distributed.barrier()
+        if distributed.is_first():
+            _publish(stage, declared, aside, plain)
+            shutil.rmtree(SCRATCH / name, ignore_errors=True)
     distributed.barrier()
-    if distributed.is_first():
-        _publish(stage, declared, aside, plain)
-        shutil.rmtree(SCRATCH / name, ignore_errors=True)
-    distributed.barrier()
+
+
+@contextmanager
+def _only_here(declared: Declared) -> Iterator[None]:
+    """A block for one call of a stage at a time: another one would write into the same files. A kill ends it too."""
+    if not distributed.is_first():
+        yield
+        return
+    path = SCRATCH / f"{artifact_name(declared.outs[0])}.lock"
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(f"{declared.outs[0]}: another call of its stage runs; wait until it has ended") from error
+        yield
+        path.unlink()
 
 
 def _publish(stage: Stage, declared: Declared, aside: Path, params: dict[str, Any]) -> None:
