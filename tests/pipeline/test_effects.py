@@ -1,0 +1,78 @@
+"""No parameter of the graph or of its training is without effect on what is searched, and no stage on the next one."""
+
+from typing import Any
+
+import faiss
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from gnn_encoder.base.matrix import Matrix
+from gnn_encoder.base.tables import count_rows
+from gnn_encoder.pipeline.params import load_params
+
+from ..project import call_stage
+
+TRAIN = ["train_mgt", "encode_corpus"]
+GRAPH = ["build_graph", "embed_edges", *TRAIN]
+CHANGES: dict[str, tuple[Any, list[str]]] = {
+    "mgt__beta": (0.5, TRAIN),
+    "mgt__layers": (1, TRAIN),
+    "mgt__gate": (0.5, TRAIN),
+    "mgt__masking": ("drop_labelled", TRAIN),
+    "mgt__softmax": ("corpus", TRAIN),
+    "mgt__alone__steps": (0, TRAIN),
+    "mgt__alone__learning_rate": (1e-3, TRAIN),
+    "mgt__joint__steps": (0, TRAIN),
+    "mgt__joint__batch_size": (4, TRAIN),
+    "mgt__joint__gnn_learning_rate": (1e-2, TRAIN),
+    "mgt__joint__encoder_learning_rate": (1e-2, TRAIN),
+    "mgt__edge_features": ("none", ["embed_edges", *TRAIN]),
+    "mgt__labels": (False, GRAPH),
+    "build_graph__k": (3, GRAPH),
+}
+
+
+def matrix(project: Any) -> np.ndarray:
+    return np.load(project.folder / "data" / "embeddings" / "gnn_encoder" / "embeddings.npy").astype(np.float32)
+
+
+@pytest.fixture
+def last_weights(stages: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The experiment, whose trainings end with their last weights: on texts without meaning the start may be best."""
+    monkeypatch.chdir(stages.folder)
+    monkeypatch.setattr("gnn_encoder.gnn.train.evaluate_every", lambda steps, evaluations: None)
+    return stages
+
+
+def vectors(project: Any, system: str = "gnn_encoder") -> Matrix:
+    found: Matrix = np.load(project.folder / "data" / "embeddings" / system / "embeddings.npy").astype(np.float32)
+    return found
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_parameter_changes_the_passages(last_weights: Any, name: str) -> None:
+    value, run = CHANGES[name]
+    for stage in TRAIN:
+        call_stage(stage, "gnn_encoder")
+    before = vectors(last_weights)
+    last_weights.set_params(**{name: value})
+    for stage in run:
+        call_stage(stage, "gnn_encoder")
+    assert np.abs(vectors(last_weights) - before).max() > 1e-3
+
+
+def test_each_stage_of_the_card_has_an_effect(last_weights: Any) -> None:
+    """Features of every edge, an encoder that moved, a matrix unlike M_de's, an index that holds it."""
+    for stage in ("train_mgt", "encode_corpus", "build_index"):
+        call_stage(stage, "gnn_encoder")
+    data, own = last_weights.folder / "data", vectors(last_weights)
+    assert np.abs(own - vectors(last_weights, "dual_encoder")).max() > 1e-3
+    places = (data / "dual_encoder", data / "mgt" / "gnn_encoder" / "encoder")
+    before, after = (load_file(place / "model.safetensors") for place in places)
+    assert any(not np.array_equal(before[name], after[name]) for name in before)
+    parts = (data / "edge_features" / "gnn_encoder" / "edges").glob("*.parquet")
+    nodes, k = count_rows(data / "graph" / "gnn_encoder" / "queries.parquet"), load_params().build_graph.k
+    assert sum(map(count_rows, parts)) == nodes * k
+    index = faiss.read_index(str(data / "indexes" / "gnn_encoder" / "index.faiss"))
+    assert np.array_equal(index.reconstruct_n(0, index.ntotal), own)
