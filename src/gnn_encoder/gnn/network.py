@@ -43,9 +43,8 @@ class GNNConfig(Section):
     labels: bool
     similarity: Literal["dot", "cosine"]  # the encoder's; with "cosine", h'_p has length 1 like its embeddings,
     unit_length: bool = True  # unless this is False: a sum of any length says how often a passage was asked for
-    cached_nodes: bool = (
-        False  # the graph's queries are M_de's, where the paper's are the encoder's that trains with it
-    )
+    # Whether the graph's queries are always embedded by M_de; in the paper by the encoder that trains with the GNN.
+    cached_nodes: bool = False
 
     def __init__(self, **values: Any) -> None:
         try:

@@ -257,5 +257,13 @@ def _fit(
     schedule = supervision.schedule
     log.info("%s: %d steps, %d rounds a pass over the queries", title, len(schedule), schedule.rounds)
     every = evaluate_every(len(task), evaluations)
-    told, seed = {"name": folder.name, "title": title}, supervision.seed
-    return fit(task, groups, folder, **told, seed=seed, evaluate_every=every, start=start)
+    return fit(
+        task,
+        groups,
+        folder,
+        name=folder.name,
+        title=title,
+        seed=supervision.seed,
+        evaluate_every=every,
+        start=start,
+    )
