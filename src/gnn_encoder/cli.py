@@ -244,12 +244,16 @@ def evaluate(
 
     As in trec_eval, passages are ranked by score in single precision, and those of equal scores by descending id.
     """
-    from gnn_encoder.evaluate import judge, tables
+    from gnn_encoder.evaluate import judge, measures, tables
 
     judged = judge.judge_runs([run, *([against] if against else [])], qrels, measure or judge.USUAL)
     for name, missing in judged.missing.items():
         if missing:
             typer.echo(f"{name}: {missing} judged queries are not in it and count as 0", err=True)
+    for name, depth in judged.depths.items():
+        if deeper := [one for one in judged.measures if (measures.cutoff(one) or 0) > depth]:
+            told = f"{name}: has at most {depth} passages a query, below which nothing counts: {', '.join(deeper)}"
+            typer.echo(told, err=True)
     typer.echo(judged.as_json() if as_json else tables.markdown(judged.as_table()))
 
 

@@ -78,7 +78,13 @@ def test_malformed_qrels_are_named(tmp_path: Path, text: str, message: str) -> N
 
 def test_a_table_of_one_run(files: Path) -> None:
     code, out, err = call("run.trec", "qrels.txt", "-m", "RR@10", "-m", "MRR@1", "-m", "R(rel=2)@1000")
-    assert (code, err) == (0, "run.trec: 1 judged queries are not in it and count as 0\n")
+    assert (code, err.splitlines()) == (
+        0,
+        [
+            "run.trec: 1 judged queries are not in it and count as 0",
+            "run.trec: has at most 3 passages a query, below which nothing counts: RR@10, R(rel=2)@1000",
+        ],
+    )
     assert out.splitlines() == [
         "| measure       |    run |",
         "| ------------- | -----: |",
@@ -93,6 +99,7 @@ def test_two_runs_as_json(files: Path) -> None:
     found = json.loads(out)
     assert code == 0 and found["queries"] == 3
     assert found["missing"] == {"run.trec": 1, "other.trec.gz": 0}
+    assert found["depths"] == {"run.trec": 3, "other.trec.gz": 1}
     assert found["measures"] == pytest.approx({"RR@10": 1 / 3, "R@1": 0.0})
     assert found["against"] == pytest.approx({"RR@10": 2 / 3, "R@1": 2 / 3})
     test = stats.ttest_rel([0.5, 0.5, 0.0], [1.0, 0.0, 1.0])

@@ -143,6 +143,7 @@ class Judged:
 
     queries: int
     missing: dict[str, int]  # file of a run -> how many judged queries are not in the run
+    depths: dict[str, int]  # file of a run -> most passages of a query in it
     measures: dict[str, float]  # measure -> mean of the first run, in 0..1
     against: dict[str, float]  # the same of the second run; empty if there is none
     comparisons: dict[str, Comparison]  # measure -> first run minus second; Holm's correction is over the measures
@@ -168,14 +169,15 @@ class Judged:
 def judge_runs(paths: Sequence[Path], qrels: Path, names: Sequence[str] = USUAL) -> Judged:
     """Measure one run of any software, or two on the same queries."""
     names, judgements = list(parse(names, "--measure")), read_qrels(qrels)
-    tables, missing, compared = list[pl.DataFrame](), {}, {}
+    tables, missing, depths, compared = list[pl.DataFrame](), {}, {}, {}
     for path in paths:
         run = read_scored_run(path)
         tables.append(per_query(run, judgements, names))
+        depths[str(path)] = int(run["rank"].to_numpy().max(initial=0))
         asked = tables[-1]["qid"].unique()
         missing[str(path)] = len(asked) - int(asked.is_in(run["qid"].unique().implode()).sum())
         if missing[str(path)] == len(asked):
-            raise UserError(f"{path}: none of its queries is judged; take the judgements that belong to the run")
+            raise UserError(f"{path}: none of its queries is judged; take judgements with the run's own query ids")
     mine, *others = tables
     for theirs in others:
         pairs = mine.join(theirs, on=["qid", "measure"], suffix="_there", maintain_order="left")
@@ -184,6 +186,7 @@ def judge_runs(paths: Sequence[Path], qrels: Path, names: Sequence[str] = USUAL)
     return Judged(
         queries=mine["qid"].n_unique(),
         missing=missing,
+        depths=depths,
         measures=mean(mine),
         against=mean(others[0]) if others else {},
         comparisons=corrected(compared),
