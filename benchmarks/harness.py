@@ -198,6 +198,14 @@ def own_vectors(record: Record) -> str:
     return f"RR@10 on test: {test}; {100 * above['difference']:+.1f} [{low}, {high}] above the best closed form"
 
 
+def common_practice(record: Record) -> str:
+    test, took = record["test"], ", ".join(f"{what} {took:.0f} s" for what, took in record["seconds"].items())
+    means = ", ".join(f"{name} {100 * of['RR@10']:.1f}" for name, of in test["means"].items())
+    found = test["against"]["gnn_encoder"]
+    low, high = (f"{100 * found[end]:+.1f}" for end in ("low", "high"))
+    return f"RR@10 on test: {means}; GNN-encoder {100 * found['difference']:+.1f} [{low}, {high}]; {took}"
+
+
 DESCRIBE: dict[str, Callable[[Record], str]] = {
     "encode_passages": encode_passages,
     "edge_features": edge_features,
@@ -208,6 +216,7 @@ DESCRIBE: dict[str, Callable[[Record], str]] = {
     "bm25": bm25,
     "at_size": at_size,
     "own_vectors": own_vectors,
+    "common_practice": common_practice,
 }
 
 

@@ -1,0 +1,155 @@
+"""What one would do instead: sentence-transformers, from the same base model, data and labels, on the same machine.
+
+It mines hard negatives (`mine_hard_negatives`), trains by CachedMultipleNegativesRankingLoss, encodes the passages and
+searches them in FAISS's exact index; it reads as many tokens. Beside it stand M_de and GNN-encoder of the pipeline.
+Requirement: GNN-encoder is significantly above it on the test queries, and M_de is not significantly below it.
+
+    pip install accelerate datasets
+    dvc repro
+    python benchmarks/common_practice.py [--passes 1] [--rate 2e-5]
+"""
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from math import ceil
+from typing import Any
+
+import faiss
+import harness
+import numpy as np
+import polars as pl
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers.sentence_transformer.losses import CachedMultipleNegativesRankingLoss
+from sentence_transformers.util import mine_hard_negatives
+
+from gnn_encoder.base.errors import report_errors
+from gnn_encoder.base.judgements import relevant_pairs
+from gnn_encoder.base.runs import as_run, read_run
+from gnn_encoder.base.tables import read_column, with_title
+from gnn_encoder.evaluate.judge import Judgements
+from gnn_encoder.evaluate.measures import compare, mean
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.search.faiss_index import PassageIndex
+from gnn_encoder.text.corpus import load_encoder
+from gnn_encoder.text.device import supports_bf16
+from gnn_encoder.text.pretrained import resolve
+
+PEER, SYSTEMS = "sentence-transformers", {"dual_encoder": "M_de", "gnn_encoder": "GNN-encoder"}
+MEASURES = ["RR@10", "Success@5"]
+BATCH, DEPTH, ASKED = 64, 100, 200  # queries of a step; passages of a query; queries that are timed one by one
+
+
+def read_passages() -> list[str]:
+    """Title and text of all passages."""
+    table = pl.read_parquet(project.PASSAGES, columns=["title", "text"])
+    return [with_title(title, text, " ") for title, text in table.rows()]
+
+
+def train(model: SentenceTransformer, passages: list[str], passes: float, rate: float, seed: int) -> int:
+    """Train the model on the labelled queries; returns the steps."""
+    queries, pairs = read_column(project.queries("train"), "text").to_pylist(), relevant_pairs(*project.tables("train"))
+    rows = [(queries[query], passages[passage]) for query, passage in pairs.select("query", "passage").rows()]
+    labelled = Dataset.from_dict({"anchor": [one for one, _ in rows], "positive": [one for _, one in rows]})
+    mined = mine_hard_negatives(labelled, model, corpus=passages, num_negatives=1, batch_size=BATCH, verbose=False)
+    steps = ceil(passes * len(mined) / BATCH)
+    with tempfile.TemporaryDirectory() as folder:
+        how = SentenceTransformerTrainingArguments(
+            output_dir=folder,
+            max_steps=steps,
+            per_device_train_batch_size=BATCH,
+            learning_rate=rate,
+            warmup_steps=ceil(0.1 * steps),
+            use_cpu=True,
+            bf16=supports_bf16(),
+            save_strategy="no",
+            report_to="none",
+            dataloader_pin_memory=False,
+            seed=seed,
+        )
+        loss = CachedMultipleNegativesRankingLoss(model, mini_batch_size=BATCH)
+        SentenceTransformerTrainer(model=model, args=how, train_dataset=mined, loss=loss).train()
+    return steps
+
+
+def milliseconds(ask: Callable[[str], object], queries: list[str]) -> float:
+    """The median time of one query, from text to passages."""
+    times = []
+    for query in queries[:ASKED]:
+        began = time.perf_counter()
+        ask(query)
+        times.append(1000 * (time.perf_counter() - began))
+    return float(np.median(times))
+
+
+def main() -> None:
+    parser = harness.parser("common_practice", __doc__)
+    parser.add_argument("--passes", type=float, default=1.0, help="over the labelled pairs (%(default)s)")
+    parser.add_argument("--rate", type=float, default=2e-5, help="learning rate (%(default)s)")
+    options = parser.parse_args()
+    params, passages = load_params(), read_passages()
+    model = SentenceTransformer(resolve(params.encoder.model), device="cpu")
+    model.max_seq_length = params.encoder.passage_length
+    steps, spent = 0, dict[str, float]()
+    if not options.quick:
+        began = time.perf_counter()
+        steps = train(model, passages, options.passes, options.rate, params.seed)
+        spent["train"] = time.perf_counter() - began
+    encode = partial(model.encode, normalize_embeddings=True, batch_size=BATCH, show_progress_bar=True)
+    began = time.perf_counter()
+    index = faiss.IndexFlatIP(model.get_embedding_dimension())
+    index.add(encode(passages))
+    spent["encode and index"] = time.perf_counter() - began
+    pids, found = pl.Series(read_column(project.PASSAGES, "pid")), dict[str, dict[str, Any]]()
+    for split in project.JUDGED:
+        table = project.queries(split)
+        texts, qids = read_column(table, "text").to_pylist(), pl.Series(read_column(table, "qid"))
+        rows = index.search(encode(texts), DEPTH)[1]
+        judged = Judgements.of(split, params.evaluate)
+        theirs = judged.measure(as_run(rows, qids, pids), MEASURES)
+        sides = {system: judged.measure(read_run(project.run_file(system, split)), MEASURES) for system in SYSTEMS}
+        against = {system: compared(side, theirs) for system, side in sides.items()}
+        found[split] = {"means": {PEER: mean(theirs)} | {s: mean(v) for s, v in sides.items()}, "against": against}
+    queries = read_column(project.queries("test"), "text").to_pylist()
+    asked = {PEER: milliseconds(lambda text: index.search(model.encode([text]), 10), queries)}
+    for system in SYSTEMS:
+        ours, opened = load_encoder(project.encoder(system), params.encoder), PassageIndex.open(project.index(system))
+        asked[system] = milliseconds(lambda text, o=ours, i=opened: i.search(o.embed_queries([text]), 10), queries)
+    test = found["test"]
+    table: list[list[object]] = [
+        [SYSTEMS.get(name, name), *(f"{100 * of[one]:.1f}" for one in MEASURES), f"{asked[name]:.1f}"]
+        for name, of in test["means"].items()
+    ]
+    harness.print_table(["test queries", *MEASURES, "ms a query"], table)
+    print(", ".join(f"{what} {took:.0f} s" for what, took in spent.items()))
+    for system, told in test["against"].items():
+        print(f"{SYSTEMS[system]} minus {PEER}", told)
+    above, level = (test["against"][name] for name in ("gnn_encoder", "dual_encoder"))
+    met = above["low"] > 0 and level["high"] >= 0
+    text = "GNN-encoder significantly above sentence-transformers, M_de not below it"
+    record = {
+        "verdict": harness.requirement(text, met, options.quick),
+        "steps": steps,
+        "passes": options.passes,
+        "rate": options.rate,
+        "seconds": spent,
+        "milliseconds": asked,
+        "index_bytes": 4 * index.d * index.ntotal,
+        **found,
+    }
+    harness.finish("common_practice", options, record)
+
+
+def compared(ours: pl.DataFrame, theirs: pl.DataFrame) -> dict[str, Any]:
+    """RR@10 of a system minus the peer's, paired by query."""
+    both = ours.filter(measure="RR@10").join(theirs.filter(measure="RR@10"), on="qid", suffix="_there")
+    return asdict(compare(both["value"].to_numpy(), both["value_there"].to_numpy(), PEER))
+
+
+if __name__ == "__main__":
+    with report_errors():
+        main()
