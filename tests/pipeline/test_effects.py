@@ -76,3 +76,11 @@ def test_each_stage_of_the_card_has_an_effect(last_weights: Any) -> None:
     assert sum(map(count_rows, parts)) == nodes * k
     index = faiss.read_index(str(data / "indexes" / "gnn_encoder" / "index.faiss"))
     assert np.array_equal(index.reconstruct_n(0, index.ntotal), own)
+
+
+def test_an_index_that_finds_few_is_told(stages: Any) -> None:
+    stages.set_params(index={"factory": "IVF40,Flat"})
+    ran = stages.stage("build_index", "gnn_encoder")
+    assert ran.status == 0, ran.output
+    told = [line for line in ran.stderr.splitlines() if line.startswith("warning: index.factory IVF40,Flat found less")]
+    assert len(told) == 2 and "retrieve.depth, 50, for" in told[0] and "of dev's queries" in told[0]
