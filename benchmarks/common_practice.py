@@ -22,7 +22,7 @@ import harness
 import numpy as np
 import polars as pl
 from datasets import Dataset
-from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
 from sentence_transformers.sentence_transformer.losses import CachedMultipleNegativesRankingLoss
 from sentence_transformers.util import mine_hard_negatives
 
@@ -58,19 +58,8 @@ def train(model: SentenceTransformer, passages: list[str], passes: float, rate: 
     mined = mine_hard_negatives(labelled, model, corpus=passages, num_negatives=1, batch_size=BATCH, verbose=False)
     steps = ceil(passes * len(mined) / BATCH)
     with tempfile.TemporaryDirectory() as folder:
-        how = SentenceTransformerTrainingArguments(
-            output_dir=folder,
-            max_steps=steps,
-            per_device_train_batch_size=BATCH,
-            learning_rate=rate,
-            warmup_steps=ceil(0.1 * steps),
-            use_cpu=True,
-            bf16=supports_bf16(),
-            save_strategy="no",
-            report_to="none",
-            dataloader_pin_memory=False,
-            seed=seed,
-        )
+        size: dict[str, Any] = {"steps": steps, "batch": BATCH, "warmup": ceil(0.1 * steps)}
+        how = harness.peer_training(folder, **size, rate=rate, bf16=supports_bf16(), seed=seed)
         loss = CachedMultipleNegativesRankingLoss(model, mini_batch_size=BATCH)
         SentenceTransformerTrainer(model=model, args=how, train_dataset=mined, loss=loss).train()
     return steps
@@ -92,7 +81,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=2e-5, help="learning rate (%(default)s)")
     options = parser.parse_args()
     params, passages = load_params(), read_passages()
-    model = SentenceTransformer(resolve(params.encoder.model), device="cpu")
+    model = SentenceTransformer(resolve(params.encoder.model))
     model.max_seq_length = params.encoder.passage_length
     steps, spent = 0, dict[str, float]()
     if not options.quick:

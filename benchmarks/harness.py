@@ -74,6 +74,27 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def peer_training(folder: str, *, steps: int, batch: int, rate: float, warmup: int, bf16: bool, seed: int) -> Any:
+    """How a peer's `SentenceTransformerTrainer` trains: nothing is saved, logged or reported on the way."""
+    import torch
+    from sentence_transformers import SentenceTransformerTrainingArguments
+
+    return SentenceTransformerTrainingArguments(
+        output_dir=folder,
+        max_steps=steps,
+        per_device_train_batch_size=batch,
+        learning_rate=rate,
+        warmup_steps=warmup,
+        use_cpu=not torch.cuda.is_available(),  # else it refuses bf16 there
+        bf16=bf16,
+        save_strategy="no",
+        logging_strategy="no",
+        report_to="none",
+        dataloader_pin_memory=False,
+        seed=seed,
+    )
+
+
 def note(text: str) -> None:
     """Say on stderr how far it is."""
     print(text, file=sys.stderr, flush=True)

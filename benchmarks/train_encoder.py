@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 import torch
 from datasets import Dataset
-from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
 from sentence_transformers.sentence_transformer.losses import (
     CachedMultipleNegativesRankingLoss,
     MultipleNegativesRankingLoss,
@@ -79,19 +79,9 @@ def peer(triples: Triples, params: Params, batch: int, steps: int, part: int | N
     plain = MultipleNegativesRankingLoss(model, scale=same.scale)
     loss = CachedMultipleNegativesRankingLoss(model, scale=same.scale, mini_batch_size=part) if part else plain
     with tempfile.TemporaryDirectory() as folder:
-        how = SentenceTransformerTrainingArguments(
-            output_dir=folder,
-            max_steps=steps,
-            per_device_train_batch_size=batch,
-            learning_rate=RATE,
-            warmup_steps=round(WARMUP * steps),
-            bf16=same.dtype == torch.bfloat16,
-            save_strategy="no",
-            logging_strategy="no",
-            report_to="none",
-            dataloader_pin_memory=False,
-            seed=SEED,
-        )
+        size: dict[str, Any] = {"steps": steps, "batch": batch, "warmup": round(WARMUP * steps)}
+        bf16 = same.dtype == torch.bfloat16
+        how = harness.peer_training(folder, **size, rate=RATE, bf16=bf16, seed=SEED)
         trainer = SentenceTransformerTrainer(model=model, args=how, train_dataset=Dataset.from_dict(triples), loss=loss)
         losses: list[float] = []
         return harness.seconds(lambda: losses.append(trainer.train().training_loss)), losses[0]

@@ -17,7 +17,7 @@ from gnn_encoder.pipeline.project import LEXICAL, RETRIEVER, UNTOUCHED
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import exact_top_k
 from gnn_encoder.search.faiss_index import index_system, new_index
-from gnn_encoder.text.corpus import embed_table, load_encoder, origin_of, same_encoder, write_matrix
+from gnn_encoder.text.corpus import embed_rows, load_encoder, origin_of, same_encoder, write_matrix
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.train.candidates import find_candidates, rank_by_words
 from gnn_encoder.train.dev import write_dev
@@ -56,11 +56,11 @@ def retrieve(stage: Stage) -> None:
     if not (model / HISTORY).exists():  # else an interrupted call has trained it
         train_retriever(stage, model, queries)
     encoded = same_encoder(model, stage.unfinished(project.embeddings(UNTOUCHED)))
-    origin = origin_of(model, project.PASSAGES)
-    write_matrix(load_encoder(model, params.encoder), matrix, params, origin, encoded=encoded)
+    encoder, origin = load_encoder(model, params.encoder), origin_of(model, project.PASSAGES)
+    write_matrix(encoder, matrix, params, origin, encoded=encoded)
     identical, pairs = Identical.read(project.IDENTICAL, "train"), relevant_pairs(*project.tables("train"))
     find = partial(exact_top_k, matrix, k=params.mine_candidates.depth, name="mine_candidates.depth")
-    asked = embed_table(model, queries, params.encoder)
+    asked = embed_rows(encoder, queries, params.encoder)
     found = find_candidates(find, asked, stage.work / "mined", identical, pairs, label="mine candidates")
     write_table(folder / project.CANDIDATES.name, CANDIDATES, found)
 

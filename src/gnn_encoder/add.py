@@ -130,7 +130,7 @@ def _open_informer(system: str, table: Path, params: Params) -> Encode:
     links, dtype = _open_encoder(start, table, params), read_manifest(project.embeddings(start)).dtype
     joint = graph_encoder(system, folder, params)[0]
     embeds, inform = _alone(joint, table, params), open_informer(system, folder, joint, params)
-    asked, near = np.array(open_nodes(system)), inform.near
+    asked, near = open_nodes(system), inform.near
     least = reach(near.graph, near.labelled if params.mgt.labels else None)
     m_ce = _open_m_ce(system, table, params) if near.features else None
 

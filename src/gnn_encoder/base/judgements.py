@@ -269,5 +269,5 @@ def one_form(text: pl.Expr) -> pl.Expr:
 
 
 def without_case(text: pl.Expr) -> pl.Expr:
-    """Texts in one case, as `base/words.py` has them: lower case, but for what upper case writes otherwise."""
+    """Texts in one case, as `files.words` has them: lower case, but for what upper case writes otherwise."""
     return text.str.to_lowercase().str.replace_many({"ß": "ss", "i\u0307": "i"})

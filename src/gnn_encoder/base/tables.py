@@ -40,9 +40,6 @@ CANDIDATES = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("rank",
 # has not scored the query's candidates.
 EXAMPLES = pa.schema([("query", pa.int32()), ("positives", pa.list_(pa.int32())), ("negatives", pa.list_(pa.int32()))])
 
-# The teacher's log odds that a passage is relevant, of the labelled passages and the scored candidates of each training
-# query. `query` and `passage` are row numbers. Sorted by both.
-
 # The sampled dev queries with the passages that they rank while M_ce trains; `query` and `passage` are row numbers.
 DEV_CANDIDATES = pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("relevant", pa.bool_())])
 

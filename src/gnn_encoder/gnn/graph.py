@@ -221,11 +221,11 @@ def queries_of(system: str) -> Path:
 
 
 def open_nodes(system: str) -> Matrix:
-    """E_Q of the queries that are nodes by M_de, as the stage build_graph wrote them, mapped. *Shape:* (n, d)."""
+    """E_Q of the queries that are nodes by M_de, as the stage build_graph wrote them. *Shape:* (n, d)."""
     path = project.graph(system) / VECTORS
     if not path.is_file():
         raise not_built(path)
-    found: Matrix = np.load(path, mmap_mode="r")
+    found: Matrix = np.load(path)
     return found
 
 

@@ -241,7 +241,7 @@ def open_informer(system: str, model: Path, encoder: DualEncoder, params: Params
     check_shape(project.embeddings(project.base(system)), (count_rows(project.PASSAGES), gnn.config.dimension))
     near = Neighbourhood.open(system, gnn.config)
     if gnn.config.cached_nodes:
-        nodes = np.array(open_nodes(system))
+        nodes = open_nodes(system)
     else:
         nodes = embed_rows(encoder, queries_of(system), params.encoder)
     return CorpusGNN(gnn.to(near.device), near, nodes)

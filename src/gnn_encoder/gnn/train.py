@@ -147,7 +147,7 @@ def train_gnn_encoder(
     # Phase one reads passages from the cache, so that more queries rank a corpus that phase two would have to encode.
     most = CACHED_QUERIES if len(setup.cached) <= CACHED_PASSAGES else params.dev.queries
     one = setup.sample(whole=CACHED_PASSAGES, queries=most)
-    cached = CachedEmbeddings(*map(torch.from_numpy, (np.array(nodes), setup.embed(setup.dev_queries, one.queries))))
+    cached = CachedEmbeddings(*map(torch.from_numpy, (nodes, setup.embed(setup.dev_queries, one.queries))))
     alone = supervise(examples, one, mgt, mgt.alone, params.seed)
     history = train_on_embeddings(gnn, graphs, alone, cached, factor=factor, mgt=mgt, folder=folder)
     if mgt.joint.steps:
@@ -162,8 +162,10 @@ def train_gnn_encoder(
         groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate)]
         groups += task.groups(mgt.joint.gnn_learning_rate)
         # The score of the start needs no encoder: its embeddings are in the cache.
-        unmoved = CachedEmbeddings(cached.queries, torch.from_numpy(setup.embed(setup.dev_queries, two.queries)))
-        start = GNNTask(gnn, graphs, joint, unmoved, scale=encoder.scale).evaluate()
+        if not is_small:  # other dev queries than those of phase one
+            asked = torch.from_numpy(setup.embed(setup.dev_queries, two.queries))
+            cached = CachedEmbeddings(cached.queries, asked)
+        start = GNNTask(gnn, graphs, joint, cached, scale=encoder.scale).evaluate()
         evaluations = params.dev.evaluations
         history += _fit(task, groups, joint, folder / "joint", "encoder and GNN", evaluations, start)
     return gnn, history

@@ -1,6 +1,6 @@
 """BM25 in Lucene's form over titles and texts (bm25s): the first candidates, and the lexical system to compare with.
 
-What a word is says `base/words.py`. A passage d scores, for a query q (Kamphuis et al. 2020, "Lucene (accurate)"):
+What a word is says `base.files.words`. A passage d scores, for a query q (Kamphuis et al. 2020, "Lucene (accurate)"):
 
     sum over the words t of q:  log(1 + (N - df_t + 0.5) / (df_t + 0.5)) * tf / (tf + k1 * (1 - b + b * |d| / avgdl))
 """

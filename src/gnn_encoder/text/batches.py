@@ -114,7 +114,7 @@ def text_batch(
     """
     is_pair, single_length = first_rows >= 0, single_length or length
     middle, suffix, alone = (len(ids) for ids in (template.middle, template.suffix, template.single_suffix))
-    begin = np.where(is_pair, len(template.prefix), len(template.single_prefix))
+    begin, start = np.where(is_pair, len(template.prefix), len(template.single_prefix)), np.zeros_like(first_rows)
     first_rows = np.maximum(first_rows, 0)
     a, b, budget = first.lengths(first_rows), second.lengths(second_rows), length - begin - middle - suffix
     single = np.minimum(b, single_length - begin - alone)
@@ -132,8 +132,8 @@ def text_batch(
     second.fill(matrix, second_rows, b, at)
     pairs, singles = np.flatnonzero(is_pair), np.flatnonzero(~is_pair)
     for rows, place, ids in (
-        (pairs, 0 * begin, template.prefix),
-        (singles, 0 * begin, template.single_prefix),
+        (pairs, start, template.prefix),
+        (singles, start, template.single_prefix),
         (pairs, begin + a, template.middle),
         (pairs, at + b, template.suffix),
         (singles, at + b, template.single_suffix),

@@ -149,13 +149,13 @@ def load_encoder(model: Path, section: Encoder) -> DualEncoder:
     return DualEncoder.load(model, precision=section.precision).for_inference()
 
 
-def embed_table(model: Path, table: Path, section: Encoder, rows: Rows | None = None) -> Matrix:
-    """The queries of a table, or some rows of them, embedded by a dual-encoder's folder. *Shape:* (queries, d)."""
-    return embed_rows(load_encoder(model, section), table, section, rows)
+def embed_table(model: Path, table: Path, section: Encoder) -> Matrix:
+    """The queries of a table, embedded by a dual-encoder's folder. *Shape:* (queries, d)."""
+    return embed_rows(load_encoder(model, section), table, section)
 
 
 def embed_rows(encoder: DualEncoder, table: Path, section: Encoder, rows: Rows | None = None) -> Matrix:
-    """As `embed_table`, for an encoder that is open. *Shape:* (queries, d)."""
+    """As `embed_table`, for an encoder that is open, or some rows of the table. *Shape:* (queries, d)."""
     return embed_queries(encoder, open_queries(table, encoder), section.batch_tokens, rows)
 
 
