@@ -15,7 +15,6 @@ from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch, loca
 
 WHOLE = 50_000  # a corpus of at most so many passages is in a softmax over the corpus whole
 SAMPLE = 16_384  # random passages of a larger one
-READ_ANEW = 256  # random passages of a softmax whose passages the encoder reads anew
 
 
 class Step(NamedTuple):
@@ -130,17 +129,13 @@ def positives_of(examples: Examples, items: Rows) -> tuple[Rows, Rows, NDArray[n
 
 @dataclass(frozen=True)
 class Supervision:
-    """What both phases and the control train on: the same queries, the same drawn passages, the same dev sample.
-
-    `read_anew`: whether the encoder reads anew what a softmax over the corpus scores, so that it must be little.
-    """
+    """What both phases and the control train on: the same queries, the same drawn passages, the same dev sample."""
 
     examples: Examples
     schedule: MaskedSchedule
     negatives: int
     seed: int
     dev: DevSample
-    read_anew: bool = False
 
     def __len__(self) -> int:
         return len(self.schedule)
@@ -156,19 +151,16 @@ class Supervision:
         return items, self.examples.queries[fold]
 
     def scored(self, number: int, graph: Graph) -> CorpusSample:
-        """The passages that step `number` scores: a small corpus whole, if they are cached, or else a sample.
+        """The passages that step `number` scores: a small corpus whole, or else a sample.
 
-        A sample certainly has all positives and, of a cached corpus, what the queries retrieve; or else what is drawn.
+        A sample certainly has all positives, and what the queries retrieve.
         """
-        if graph.m <= WHOLE and not self.read_anew:
+        if graph.m <= WHOLE:
             return CorpusSample(np.arange(graph.m), np.zeros(graph.m, dtype=np.float32))
         items, _ = self.items(number)
         _, positives, _ = positives_of(self.examples, items)
-        if self.read_anew:
-            others, size = self.batch(number)[0].passages, READ_ANEW
-        else:
-            others, size = graph.passages[self.examples.queries[items]].reshape(-1).astype(np.int64), SAMPLE
-        return CorpusSample.draw(graph.m, np.concatenate([positives, others]), size, self._generator(number, 1))
+        retrieved = graph.passages[self.examples.queries[items]].reshape(-1).astype(np.int64)
+        return CorpusSample.draw(graph.m, np.concatenate([positives, retrieved]), SAMPLE, self._generator(number, 1))
 
     def _generator(self, number: int, *draw: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, self.schedule.before + number, *draw])
@@ -183,7 +175,6 @@ def supervise(
     *,
     after: int = 0,
     masked: bool | None = None,
-    read_anew: bool = False,
 ) -> Supervision:
     """The steps of a phase, with what they train on. Arguments: `MaskedSchedule` and `Supervision`."""
     schedule = MaskedSchedule(
@@ -197,5 +188,4 @@ def supervise(
     )
     if len(schedule):
         local_share(schedule.step(0).items)  # too many processes are told before the training
-    kept = examples, schedule, mgt.negatives, seed
-    return Supervision(*kept, dev, read_anew=read_anew)
+    return Supervision(examples, schedule, mgt.negatives, seed, dev)

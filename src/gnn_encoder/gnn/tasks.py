@@ -113,18 +113,14 @@ class CachedEmbeddings:
 
 
 class LearntEmbeddings:
-    """Those of the encoder that is being trained, with gradient where gradients are recorded.
+    """Those of the encoder that is being trained, with gradient where gradients are recorded, as in the paper.
 
-    `texts` are the graph's queries, of which the training queries are the first, and the passages. With `cached` the
-    graph's nodes are not the encoder's, but those of M_de's cache, in training and afterwards: a step of the softmax
-    over the corpus would have to read most of them.
+    `texts` are the graph's queries, of which the training queries are the first, and the passages.
     """
 
-    def __init__(
-        self, encoder: DualEncoder, texts: Texts, dev_texts: TextTokens, cached: CachedEmbeddings | None = None
-    ) -> None:
+    def __init__(self, encoder: DualEncoder, texts: Texts, dev_texts: TextTokens) -> None:
         self.modules: dict[str, nn.Module] = {"encoder": encoder}
-        self._encoder, self._texts, self._dev_texts, self._cached = encoder, texts, dev_texts, cached
+        self._encoder, self._texts, self._dev_texts = encoder, texts, dev_texts
         encoder.train()
 
     def asked(self, rows: Rows) -> Representations:
@@ -140,8 +136,6 @@ class LearntEmbeddings:
             h_p = represent_passages(encoder, texts, passages)
         else:
             h_p = _fixed(embed_passages(encoder, texts.passage_tokens, limit, passages))
-        if self._cached is not None:
-            return h_p, self._cached.asked(queries)
         if learns and len(queries):
             return h_p, self.asked(queries)
         return h_p, _fixed(embed_queries(encoder, texts.query_tokens, limit, queries))
@@ -150,6 +144,21 @@ class LearntEmbeddings:
         """As of `CachedEmbeddings`."""
         found = embed_queries(self._encoder, self._dev_texts, self._texts.batch_tokens, sample.queries)
         return torch.from_numpy(found).to(device())
+
+
+class LearntQueries(LearntEmbeddings):
+    """E_Q of the encoder that is being trained for the queries that are asked; the graph's nodes stay as `cached`.
+
+    A step of the softmax over the corpus reads all passages, which only M_de's cache can give. So E_P stays M_de's.
+    """
+
+    def __init__(self, encoder: DualEncoder, texts: Texts, dev_texts: TextTokens, *, cached: CachedEmbeddings) -> None:
+        super().__init__(encoder, texts, dev_texts)
+        self._cached = cached
+
+    def nodes(self, near: Neighbourhood, subgraph: Subgraph) -> Nodes:
+        """As of `CachedEmbeddings`."""
+        return self._cached.nodes(near, subgraph)
 
 
 Embeddings = CachedEmbeddings | LearntEmbeddings
@@ -226,10 +235,8 @@ class GNNTask:
 class CorpusTask(GNNTask):
     """The same with a softmax over the corpus, or a sample of it.
 
-    In phase two the encoder reads anew what a step scores: the batch's positives and hard negatives, and random
-    passages that stand for the rest. None of them comes from the cache: where a batch's passages are fresh and all
-    others are old, being fresh tells a positive, and both encoder and GNN learn that. The scores' `factor`, the
-    logarithm of 1 / temperature, learns too: where h'_p has any length, the encoder's need not fit.
+    The scores' `factor`, the logarithm of 1 / temperature, learns too: where h'_p has any length, the encoder's need
+    not fit.
     """
 
     def __init__(self, *learning: Any, factor: nn.Parameter) -> None:

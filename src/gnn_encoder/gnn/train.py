@@ -21,7 +21,7 @@ from gnn_encoder.gnn.masking import Supervision, supervise
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.gnn.start import choose_start, closed_form
-from gnn_encoder.gnn.tasks import CachedEmbeddings, CorpusTask, GNNTask, LearntEmbeddings
+from gnn_encoder.gnn.tasks import CachedEmbeddings, CorpusTask, GNNTask, LearntEmbeddings, LearntQueries
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, PhaseOne
 from gnn_encoder.search.exact import array_top_k
@@ -133,7 +133,7 @@ def draw_dev(
 def train_gnn_encoder(
     setup: Setup, near: Neighbourhood, queries: TextTokens, nodes: Matrix, folder: Path
 ) -> tuple[QueryPassageGNN, History]:
-    """Phase one, then phase two from the best weights of phase one; both change the encoder and the GNN.
+    """Phase one, the GNN alone, then phase two from its best weights, the GNN with E_Q and, over a batch, with E_P.
 
     Phase two scores those weights on the dev sample before it trains, so that its result never scores below them.
     `near` is the graph that will inform the corpus, and `queries` are the texts of its nodes, which M_de embeds as
@@ -151,23 +151,24 @@ def train_gnn_encoder(
     alone = supervise(examples, one, mgt, mgt.alone, params.seed)
     history = train_on_embeddings(gnn, graphs, alone, cached, factor=factor, mgt=mgt, folder=folder)
     if mgt.joint.steps:
-        # A pool of all these queries would hold as many passages as such a corpus has.
-        is_small = len(setup.cached) <= CACHED_QUERIES * POOL_DEPTH
-        two = one if is_small else setup.sample(whole=WHOLE, queries=params.dev.queries)
-        joint = supervise(examples, two, mgt, mgt.joint, params.seed, after=mgt.alone.steps, read_anew=True)
-        texts = encoder, setup.texts(queries), setup.dev_queries
-        learning = gnn, graphs, joint, LearntEmbeddings(*texts, cached=cached if of_corpus else None)
-        task = CorpusTask(*learning, factor=factor) if of_corpus else GNNTask(*learning, scale=encoder.scale)
+        two = one
+        # Over a batch the encoder reads the dev passages too. A pool of all these queries would hold as many of them.
+        if not of_corpus and len(setup.cached) > CACHED_QUERIES * POOL_DEPTH:
+            two = setup.sample(whole=WHOLE, queries=params.dev.queries)
+            cached = CachedEmbeddings(cached.queries, torch.from_numpy(setup.embed(setup.dev_queries, two.queries)))
+        joint = supervise(examples, two, mgt, mgt.joint, params.seed, after=mgt.alone.steps)
+        texts, start = setup.texts(queries), GNNTask(gnn, graphs, joint, cached, scale=encoder.scale).evaluate()
         encoder.freeze_lower(params.encoder.frozen_layers)
-        groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate)]
-        groups += task.groups(mgt.joint.gnn_learning_rate)
-        # The score of the start needs no encoder: its embeddings are in the cache.
-        if not is_small:  # other dev queries than those of phase one
-            asked = torch.from_numpy(setup.embed(setup.dev_queries, two.queries))
-            cached = CachedEmbeddings(cached.queries, asked)
-        start = GNNTask(gnn, graphs, joint, cached, scale=encoder.scale).evaluate()
-        evaluations = params.dev.evaluations
-        history += _fit(task, groups, joint, folder / "joint", "encoder and GNN", evaluations, start)
+        task: GNNTask
+        if of_corpus:
+            encoder.fix_passages()
+            asked = LearntQueries(encoder, texts, setup.dev_queries, cached=cached)
+            task = CorpusTask(gnn, graphs, joint, asked, factor=factor)
+        else:
+            learnt = LearntEmbeddings(encoder, texts, setup.dev_queries)
+            task = GNNTask(gnn, graphs, joint, learnt, scale=encoder.scale)
+        groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate), *task.groups(mgt.joint.gnn_learning_rate)]
+        history += _fit(task, groups, joint, folder / "joint", "encoder and GNN", params.dev.evaluations, start)
     return gnn, history
 
 

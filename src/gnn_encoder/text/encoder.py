@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -164,6 +165,12 @@ class DualEncoder(TextModel):
         """Exclude the embeddings and the lowest `layers` layers from training. With 0 layers nothing is frozen."""
         for model in {self.query, self.passage} if layers else ():
             freeze_lower(model, layers)
+
+    def fix_passages(self) -> None:
+        """Exclude E_P from training; where it shared its weights with E_Q it gets a copy of them."""
+        if self.settings.shared:
+            self.passage, self.settings = deepcopy(self.query), replace(self.settings, shared=False)
+        self.passage.requires_grad_(False)
 
     def read_queries(self, texts: Sequence[str]) -> tuple[Matrix, NDArray[np.bool_]]:
         """Embed queries that are given as texts, and tell which are longer than is read. *Shape:* (n, d), (n,)."""
