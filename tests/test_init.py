@@ -233,6 +233,9 @@ def test_trainings_read_as_many_texts_whatever_the_number_of_queries(queries: in
     for phase in ("alone", "joint"):
         most = min(default.value(f"mgt.{phase}.batch_size"), queries // rounds)
         assert values[f"mgt.{phase}.batch_size"] == most and f"mgt.{phase}.steps" not in values
+    by = (most / 100) ** 0.5  # as a batch of the default
+    assert values["mgt.joint.encoder_learning_rate"] == pytest.approx(4e-5 * by, rel=0.05)
+    assert values["mgt.joint.gnn_learning_rate"] == pytest.approx(1e-4 * by, rel=0.05)
     assert values["mgt.alone.learning_rate"] == (5e-4 if queries < 2_000 else 1e-3)
     assert values["train_dual_encoder.batch_size"] == (64 if queries >= 2_000 else max(2, min(32, queries // 4)))
     assert values["denoise.queries"] == (60 * 64 if queries > 60 * 64 else None)

@@ -36,6 +36,7 @@ CHUNK_TOKENS = 16_384  # encoded with gradient at a time on a CPU; no result dep
 GPU_TOKENS = "encoder.batch_tokens=65536"  # what a GPU takes; no result depends on it
 K, FEWEST_K, EDGES = 25, 5, 100_000  # passages per query (the paper's), and most edges without a GPU
 FOLD, MOST_FOLDS = 24, 30  # fewest queries of a fold; more folds than 30 only make a pass longer
+JOINT_BATCH = 100  # queries of a joint step of params.yaml; rates grow with the root of a batch
 FEW = 2_000  # training queries, below which batches are smaller, and the GNN learns more slowly
 # Trainings read as many texts as the default's, but few queries not more often: further passes learn them by heart.
 MOST_PASSES = 10
@@ -186,8 +187,12 @@ def _values(
     choose("build_graph.k", min(passages, K, K if on_gpu else max(FEWEST_K, EDGES // n)))
     rounds = fold_count(choose("mgt.beta", round(1 / max(2, min(MOST_FOLDS, n // FOLD)), 3)))
     choose("mgt.alone.learning_rate", base.mgt.alone.learning_rate * (0.5 if n < FEW else 1))
-    for phase in ("alone", "joint"):  # at most a fold
-        choose(f"mgt.{phase}.batch_size", max(2, min(base.value(f"mgt.{phase}.batch_size"), n // rounds)))
+    fold = max(2, n // rounds)
+    for phase in ("alone", "joint"):
+        size = choose(f"mgt.{phase}.batch_size", min(base.value(f"mgt.{phase}.batch_size"), fold))
+    for side in ("gnn", "encoder"):  # those of params.yaml are for its fold
+        usual = base.value(f"mgt.joint.{side}_learning_rate")
+        choose(f"mgt.joint.{side}_learning_rate", float(f"{usual * (size / JOINT_BATCH) ** 0.5:.1e}"))
     choose("encoder.chunk_size", 2 ** int(np.log2((4 if on_gpu else 1) * CHUNK_TOKENS / read)))
     # PAIR and Dual-Cross-Encoder read as many tokens.
     choose("dual_cross.max_length", pair)

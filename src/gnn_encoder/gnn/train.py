@@ -48,7 +48,7 @@ log = logging.getLogger(__name__)
 HEADS = 4  # of the attention; the paper does not say how many
 CACHED_PASSAGES = 50_000  # a corpus of at most so many is ranked whole by phase one, which need not encode it
 CACHED_QUERIES = 2_000  # dev queries that rank it
-EVALUATIONS = 20  # of phase one on dev, after its start
+EVALUATIONS, JOINT = 20, 3  # of phase one on dev after its start, and of phase two where it encodes queries alone
 
 # Gives those of some pairs of a dev query and a passage (columns query, passage) that hold an answer.
 Answered = Callable[[pl.DataFrame], pl.DataFrame]
@@ -168,7 +168,8 @@ def train_gnn_encoder(
             learnt = LearntEmbeddings(encoder, texts, setup.dev_queries)
             task = GNNTask(gnn, graphs, joint, learnt, scale=encoder.scale)
         groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate), *task.groups(mgt.joint.gnn_learning_rate)]
-        history += _fit(task, groups, joint, folder / "joint", "encoder and GNN", params.dev.evaluations, start)
+        evaluations = max(JOINT, params.dev.evaluations) if of_corpus else params.dev.evaluations
+        history += _fit(task, groups, joint, folder / "joint", "encoder and GNN", evaluations, start)
     return gnn, history
 
 
