@@ -66,9 +66,8 @@ def main() -> None:
     train, dev, test = sides["train"], sides["dev"], sides["test"]
     labelled = LabelledPassages.of(passages, train[1], train[0])
     dev_rr10, test_rr10 = dict[str, float](), dict[str, Floats]()
-    for found in labels_alone(passages, labelled, *dev, unit_length=True):
-        dev_rr10[found.name] = found.value
-        test_rr10[found.name] = judged(labelled.place(0, passages.copy(), found.moved), test)
+    for name, value, _, moved in labels_alone(passages, labelled, *dev, unit_length=True):
+        dev_rr10[name], test_rr10[name] = value, judged(labelled.place(0, passages.copy(), moved), test)
     best = max(dev_rr10, key=dev_rr10.__getitem__)
     of_seeds = []
     for seed in seeds:

@@ -1,5 +1,7 @@
 """`gnn-encoder inform`: vectors and judgements from files, a table, new vectors in a file."""
 
+import json
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from gnn_encoder import inform as informing
 from gnn_encoder.base.matrix import Matrix
 from gnn_encoder.cli import app
 
+from ..project import ROOT
 from .data import DATA, D, M
 
 ROWS = ("as they came", "mean of labelled queries", "NUDGE-N", "closed form", "GNN-encoder")
@@ -127,6 +130,17 @@ def test_all_is_checked_before_any_work(files: dict[str, str], tmp_path: Path, m
     ):
         status, told = inform(files | {name: str(value)})
         assert status == 2 and message in " ".join(told.split()) and told.count("\n") == 1, told
+
+
+def test_the_benchmark_runs(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(built)
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    monkeypatch.setattr(sys, "argv", ["own_vectors", "--output", str(tmp_path / "record.json")])
+    import own_vectors
+
+    own_vectors.main()
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert [*record["test"]] == [*record["dev"]] == list(ROWS) and len(record["test_of_seeds"]) == 3
 
 
 def reciprocal_rank(passages: Matrix) -> float:
