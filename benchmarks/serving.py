@@ -31,8 +31,8 @@ import numpy as np
 import polars as pl
 import psutil
 
-from gnn_encoder import export
 from gnn_encoder.base.errors import report_errors
+from gnn_encoder.export import export_system
 from gnn_encoder.pipeline import project
 
 SYSTEM = "gnn_encoder"
@@ -203,7 +203,7 @@ def main() -> None:
         environment |= {"OMP_NUM_THREADS": str(options.threads)}
     with TemporaryDirectory() as folder:
         exported = Path(folder) / "model"
-        export(SYSTEM, "sentence-transformers", exported)
+        export_system(SYSTEM, "sentence-transformers", exported)
         ports = {side: free_port() for side in SIDES}
         commands = {"serve": ours(ports["serve"]), "peer": peer(ports["peer"], exported)}
         with (
