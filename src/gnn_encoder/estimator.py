@@ -200,7 +200,7 @@ class GNNEncoder:
                 known, new = np.flatnonzero(part >= 0), np.flatnonzero(part < 0)
                 if len(known):
                     self._check_known(first + known, part[known], block[known])
-                    window[known] = self._corpus.inform(self._near.around(part[known]), block[known])
+                    window[known] = self._corpus.inform(self._corpus.near.around(part[known]), block[known])
                 if len(new):
                     window[new] = self._corpus.inform(self._link_new(block[new]), block[new])
                 bar.update(len(block))
@@ -277,8 +277,8 @@ class GNNEncoder:
     def _open(self, interactive: Matrix) -> None:
         """Make ready to inform passages, without those of `fit`."""
         none = np.empty((0, self.n_features_in_), dtype=np.float32)
-        self._near = self._neighbourhood(none, pl.DataFrame(self._labels, schema=PAIR))
-        self._corpus = CorpusGNN(self.gnn_, self._near, self.queries_, interactive)
+        near = self._neighbourhood(none, pl.DataFrame(self._labels, schema=PAIR))
+        self._corpus = CorpusGNN(self.gnn_, near, self.queries_, interactive)
         self._reach = reach(self.graph_, self.labelled_ if self.labels else None)
 
     def _neighbourhood(self, passages: NDArray[Any], pairs: pl.DataFrame) -> Neighbourhood:
@@ -314,10 +314,8 @@ class GNNEncoder:
         off = np.abs(np.einsum("ij,ij->i", queries, passages) - graph.score[edge])
         wrong = off > SAME * np.linalg.norm(queries, axis=1) * np.linalg.norm(passages, axis=1)
         if wrong.any():
-            at = asked[np.argmax(wrong)]
-            raise UserError(
-                f"passages: {places[at]} is not what fit had in row {rows[at]}; give each one's row as `rows`, -1: new"
-            )
+            at, cure = asked[np.argmax(wrong)], "give each one's row as `rows`, -1: new"
+            raise UserError(f"passages: {places[at]} is not what fit had in row {rows[at]}; {cure}")
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "_corpus"):

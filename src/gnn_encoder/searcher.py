@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import MANIFEST, is_empty, read_json
 from gnn_encoder.base.matrix import Rows, Scores
@@ -95,10 +93,8 @@ class Searcher:
             version = current(system)
             opened, passages = PassageIndex.open(version.index), TableRows(version.passages, PASSAGES)
             if len(passages) != opened.passages:
-                raise UserError(
-                    f"{opened.folder}: holds {opened.passages} passages, {version.passages} has {len(passages)}; "
-                    "build the index again (`dvc repro`)"
-                )
+                told = f"holds {opened.passages} passages, {version.passages} has {len(passages)}"
+                raise UserError(f"{opened.folder}: {told}; build the index again (`dvc repro`)")
             encoder = DualEncoder.load(Path(dense[system].encoder), precision="fp32").for_inference()
             folders, built = (project.index(LEXICAL), project.RUNS / HYBRID), count_rows(project.PASSAGES)
             fused = HybridIndex.open(opened, system, *folders, built) if hybrid else None
@@ -122,10 +118,7 @@ class Searcher:
         else:
             fused = [self.hybrid.search(query, vectors[i : i + 1], k) for i, query in enumerate(queries)]
             found = [(rows[0], scores[0]) for rows, scores in fused]
-        return [
-            Answer(hits=self._hits(rows, scores), truncated=cut)
-            for (rows, scores), cut in zip(found, is_cut.tolist(), strict=True)
-        ]
+        return [Answer(hits=self._hits(*one), truncated=cut) for one, cut in zip(found, is_cut.tolist(), strict=True)]
 
     def _hits(self, rows: Rows, scores: Scores) -> list[Hit]:
         """The passages of one query's result. *Shape:* (k,) both; row -1 where nothing was found."""
@@ -133,5 +126,5 @@ class Searcher:
         pids, texts = self.pids.take(rows[found]), self.passages.take(rows[found])
         if [row["pid"] for row in pids] != [row["pid"] for row in texts]:
             raise UserError(f"{self.index.folder}: made of other passages than now; build it again (`dvc repro`)")
-        hits = zip(np.asarray(scores)[found].tolist(), texts, strict=True)
+        hits = zip(scores[found].tolist(), texts, strict=True)
         return [Hit(rank=rank, score=score, **text) for rank, (score, text) in enumerate(hits, 1)]

@@ -140,7 +140,8 @@ class Served:
     """An open system. One thread at a time embeds a query and looks whether the index is new, and one explains."""
 
     def __init__(self, name: str, *, hybrid: bool) -> None:
-        self.name, self.entry, self._hybrid = name, registry().dense[name], hybrid
+        entry, self.name, self.hybrid = registry().dense[name], name, hybrid
+        self.title, self.has_graph = entry.title, entry.kind == "graph"
         self._searching, self._explaining = threading.Lock(), threading.Lock()
         self._explainer: GraphExplainer | None = None
         self._due, self._manifest = time.monotonic() + LOOK, self._read_manifest()
@@ -165,8 +166,13 @@ class Served:
             explainer = self._explainer = self._explainer or GraphExplainer(self.name)
             return explainer.explain(pid)
 
+    def told(self) -> SystemAnswer:
+        """What /systems says of it."""
+        title, passages = self.title + " and BM25" * self.hybrid, self.searcher.index.passages
+        return SystemAnswer(name=self.name, title=title, graph=self.has_graph, passages=passages)
+
     def _open(self) -> Searcher:
-        searcher = Searcher.open(project.index(self.name), hybrid=self._hybrid)
+        searcher = Searcher.open(project.index(self.name), hybrid=self.hybrid)
         check_ids(searcher.version.index, searcher.version.passages)
         searcher.search("trial", 1)
         return searcher
@@ -194,7 +200,7 @@ def create_app(systems: Sequence[str] = (), *, hybrid: bool = False, hosts: Sequ
     _add_guard(app)
     asked = project.queries("dev")
     examples = pl.scan_parquet(asked).head(EXAMPLES).collect()["text"].to_list() if asked.is_file() else []
-    _add_routes(app, served, examples, " and BM25" if hybrid else "")
+    _add_routes(app, served, examples)
     app.mount("/", StaticFiles(packages=[("gnn_encoder", "page")], html=True))
     return app
 
@@ -228,7 +234,7 @@ def _add_guard(app: FastAPI) -> None:
         return JSONResponse({"detail": "; ".join(faults)}, 422)
 
 
-def _add_routes(app: FastAPI, served: dict[str, Served], examples: list[str], beside: str) -> None:
+def _add_routes(app: FastAPI, served: dict[str, Served], examples: list[str]) -> None:
     def named(name: str | None) -> Served:
         if name is not None and name not in served:
             raise HTTPException(404, f"{name!r} is not served: take one of {', '.join(served)}")
@@ -245,23 +251,14 @@ def _add_routes(app: FastAPI, served: dict[str, Served], examples: list[str], be
     def explain(pid: Name, system: Name | None = None) -> Any:
         """The queries that informed a passage, with their attention, and how far the gate let them move its vector."""
         asked = named(system)
-        if asked.entry.kind != "graph":
-            raise UserError(f"{asked.entry.title} has no graph: no query takes part in its passages' vectors")
+        if not asked.has_graph:
+            raise UserError(f"{asked.title} has no graph: no query takes part in its passages' vectors")
         return asked.explain(pid)
 
     @app.get("/systems")
     def what_is_served() -> dict[str, list[SystemAnswer] | list[str]]:
         """The systems, and dev queries to begin with."""
-        systems = [
-            SystemAnswer(
-                name=name,
-                title=one.entry.title + beside,
-                graph=one.entry.kind == "graph",
-                passages=one.searcher.index.passages,
-            )
-            for name, one in served.items()
-        ]
-        return {"systems": systems, "examples": examples}
+        return {"systems": [one.told() for one in served.values()], "examples": examples}
 
     @app.get("/healthz")
     async def health() -> dict[str, str]:

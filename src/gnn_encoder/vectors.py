@@ -81,9 +81,9 @@ class TrainingData:
         """Refuse fewer passages than a query is linked to, or fewer labelled queries than folds."""
         if not 1 <= k <= (m := len(self.passages)):
             raise UserError(f"k is {k}: must be from 1 to the number of passages, {m}")
-        if (found := self.pairs["query"].n_unique()) < (least := fold_count(beta)):
+        if (n := self.pairs["query"].n_unique()) < (least := fold_count(beta)):
             raise UserError(
-                f"{self.named}: labels {found} queries; must be at least {least} (1 / beta, {beta}): label more"
+                f"{self.named}: labels {n} queries; must be at least {least} (1 / beta, {beta}): label more"
             )
 
 
@@ -181,9 +181,8 @@ class VectorFile:
         if rows.null_count():
             unknown = ids.filter(rows.is_null())[0]
             known = f"whose ids are row numbers, 0 to {len(self.matrix) - 1}" if self.ids is None else "by column id"
-            raise UserError(
-                f"{named_in}: {what} {unknown!r} is not in {self.path}, {known}; correct or remove its lines"
-            )
+            told = f"{what} {unknown!r} is not in {self.path}, {known}"
+            raise UserError(f"{named_in}: {told}; correct or remove its lines")
         return rows.to_numpy()
 
 

@@ -50,22 +50,18 @@ def test_same_seed_same_bytes_and_no_trace_outside(fitted: GNNEncoder) -> None:
     assert not np.array_equal(DATA.fit(seed=4).transform(DATA.passages), fitted.transform(DATA.passages))
 
 
-def test_mapped_vectors_of_another_type(tmp_path: Path) -> None:
-    np.save(tmp_path / "p.npy", DATA.passages.astype(np.float16))
-    mapped = np.load(tmp_path / "p.npy", mmap_mode="r")
-    found, expected = with_(passages=mapped).fit(), with_(passages=np.asarray(mapped)).fit()
-    out = np.lib.format.open_memmap(tmp_path / "out.npy", mode="w+", dtype=np.float32, shape=(M, D))
-    assert found.transform(mapped, out=out) is out
-    np.testing.assert_array_equal(out, expected.transform(np.asarray(mapped)))
-
-
-def test_labels_as_a_sparse_matrix(fitted: GNNEncoder) -> None:
+def test_mapped_vectors_of_another_type_and_labels_as_sparse_matrices(tmp_path: Path) -> None:
     def sparse(labels: Rows, n: int) -> Any:
         ones = np.ones(len(labels))
         return scipy.sparse.csr_matrix((np.append(ones, 0), np.append(labels, [[0, 0]], axis=0).T), shape=(n, M))
 
-    data = with_(labels=sparse(DATA.labels, N), dev_labels=sparse(DATA.dev_labels, 100))
-    np.testing.assert_array_equal(data.fit().transform(DATA.passages), fitted.transform(DATA.passages))
+    np.save(tmp_path / "p.npy", DATA.passages.astype(np.float16))
+    mapped = np.load(tmp_path / "p.npy", mmap_mode="r")
+    labels = {"labels": sparse(DATA.labels, N), "dev_labels": sparse(DATA.dev_labels, 100)}
+    found, expected = with_(passages=mapped, **labels).fit(), with_(passages=np.asarray(mapped)).fit()
+    out = np.lib.format.open_memmap(tmp_path / "out.npy", mode="w+", dtype=np.float32, shape=(M, D))
+    assert found.transform(mapped, out=out) is out
+    np.testing.assert_array_equal(out, expected.transform(np.asarray(mapped)))
 
 
 def test_queries_without_labels_inform_too(fitted: GNNEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +150,7 @@ def test_parameters_as_scikit_learn_has_them() -> None:
 
 
 NAN = np.where(np.arange(M * D).reshape(M, D) == 19, np.float32("nan"), DATA.passages)
+LONG = 1e30 * DATA.passages
 
 
 @pytest.mark.filterwarnings("error")
@@ -165,10 +162,7 @@ NAN = np.where(np.arange(M * D).reshape(M, D) == 19, np.float32("nan"), DATA.pas
         ({"passages": DATA.passages.astype(">f4")}, "passages: type >f4; .* float64, in this machine's byte order"),
         ({"dev": DATA.dev[:0]}, r"dev queries: shape \(0, 8\)"),
         ({"passages": NAN}, "passages: row 2 holds NaN or an infinite value"),
-        (
-            {"similarity": "dot", "passages": 1e30 * DATA.passages},
-            "row 0 has length inf; it must be at most 10,000: divide",
-        ),
+        ({"similarity": "dot", "passages": LONG}, "row 0 has length inf; it must be at most 10,000: divide"),
         ({"passages": 2 * DATA.passages}, "passages: row 0 has length 2; with similarity 'cosine' it must be 1"),
         ({"queries": DATA.queries[:, :5]}, "queries: 5 columns, the passages have 8"),
         ({"labels": []}, "relevant: no pair; at least one query must have a relevant passage"),
