@@ -5,15 +5,22 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from gnn_encoder import Searcher
+from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import read_column
+from gnn_encoder.gnn.graph import queries_of
+from gnn_encoder.gnn.neighbourhood import graph_encoder, open_informer
 from gnn_encoder.pipeline import project
-from gnn_encoder.serve import create_app
+from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.serve import LOOPBACK, create_app
 
+from ..built import BASE, SYSTEM
 from .conftest import QUERY
 
 Client = Callable[..., TestClient]
@@ -34,31 +41,65 @@ def client(built: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
 
 def test_search_finds_what_the_searcher_finds(client: Client) -> None:
     app = client()
-    for system in ("gnn_encoder", "dual_encoder"):
-        expected = Searcher.open(project.index(system)).search(QUERY, 5)
+    for system in (SYSTEM, BASE):
+        expected = [vars(hit) for hit in Searcher.open(project.index(system)).search(QUERY, 5)]
         found = app.get("/search", params={"query": f" {QUERY}", "k": 5, "system": system}).json()
         assert found["system"] == system and found["milliseconds"] > 0
-        assert [(hit["rank"], hit["pid"], hit["title"], hit["text"]) for hit in found["hits"]] == [
-            (hit.rank, hit.pid, hit.title, hit.text) for hit in expected
-        ]
-        assert [hit["score"] for hit in found["hits"]] == pytest.approx([hit.score for hit in expected], abs=1e-5)
+        assert found["hits"] == [hit | {"score": pytest.approx(hit["score"], abs=1e-5)} for hit in expected]
     usual = app.get("/search", params={"query": QUERY}).json()
     assert not usual["truncated"] and app.get("/search", params={"query": f"{QUERY} " * 20}).json()["truncated"]
     assert usual["system"] == "gnn_encoder" and len(usual["hits"]) == 10
 
 
 def test_systems(client: Client) -> None:
-    told = client("dual_encoder", "gnn_encoder").get("/systems").json()
-    assert [(one["name"], one["title"], one["graph"], one["passages"]) for one in told["systems"]] == [
-        *(("dual_encoder", "M_de", False, 120), ("gnn_encoder", "GNN-encoder", True, 120))
-    ]
-    assert told["examples"] == read_column(project.queries("dev"), "text").to_pylist()[:6]
+    told = client(BASE, SYSTEM).get("/systems").json()
+    assert told == {
+        "systems": [
+            {"name": BASE, "title": "M_de", "graph": False, "passages": 120},
+            {"name": SYSTEM, "title": "GNN-encoder", "graph": True, "passages": 120},
+        ],
+        "examples": read_column(project.queries("dev"), "text").to_pylist()[:6],
+    }
     names = [one["name"] for one in client("all").get("/systems").json()["systems"]]
     assert names == ["gnn_encoder", "dual_encoder", "labels_alone"]
 
 
+def test_an_explanation_is_what_the_network_computes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    params, model = load_params(), project.gnn(SYSTEM)
+    inform = open_informer(SYSTEM, model, graph_encoder(SYSTEM, model, params)[0], params)
+    labelled = pl.read_parquet(project.qrels("train")).filter(pl.col("grade") > 0)
+    passages = pl.read_parquet(project.PASSAGES).with_row_index("passage").with_columns(pl.col("passage").cast(int))
+    edges = pl.read_parquet(project.graph(SYSTEM) / "edges.parquet").with_columns(pl.col("passage").cast(int))
+    most = edges.join(passages.join(labelled, on="pid", how="semi"), on="passage").group_by("passage", "pid").len()
+    row, pid, _ = most.sort("len", "passage").row(-1)  # of the labelled passages the one that most queries retrieve
+    before, after = (np.asarray(open_matrix(project.embeddings(one))[[row]], np.float32) for one in (BASE, SYSTEM))
+    *expected, itself = pl.DataFrame(inform.explain(np.array([row]), before)).to_dicts()
+    nodes, asked = pl.read_parquet(queries_of(SYSTEM)).to_dicts(), labelled.filter(pid=pid)["qid"].to_list()
+    queries = [
+        {"attention": pytest.approx(attention, abs=1e-6), "labelled": nodes[query]["qid"] in asked}
+        | {"text": nodes[query]["text"], "kind": "training"}
+        for attention, query in sorted(((one["attention"], one["query"]) for one in expected), reverse=True)
+    ]
+    app = client()
+    found = app.get("/explain", params={"pid": pid}).json()
+    assert found == {
+        "queries": queries,
+        "n_queries": len(queries),
+        "attention_to_itself": pytest.approx(itself["attention"], abs=1e-6),
+        "gate": pytest.approx(itself["gate"], abs=1e-6),
+        "shift": pytest.approx(float(np.linalg.norm(after - before)), abs=2e-3),
+    }
+    assert len(queries) > 2 and any(one["labelled"] for one in queries)
+    assert sum(one["attention"] for one in found["queries"]) + found["attention_to_itself"] == pytest.approx(1)
+    monkeypatch.setattr("gnn_encoder.serve.SHOWN", 2)
+    assert app.get("/explain", params={"pid": pid}).json() == {**found, "queries": found["queries"][:2]}
+    alone = passages.join(edges, on="passage", how="anti")["pid"][0]
+    found = app.get("/explain", params={"pid": alone}).json()
+    assert (found["queries"], found["n_queries"], found["attention_to_itself"]) == ([], 0, 1)
+
+
 def test_bounds(client: Client) -> None:
-    app = client("dual_encoder")
+    app = client(BASE)
     for values, told in (
         ({}, "query: Field required"),
         ({"query": " \t"}, "query: is empty; give it some words"),
@@ -73,13 +114,15 @@ def test_bounds(client: Client) -> None:
 
 
 def test_what_is_not_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = client("dual_encoder")
-    for path in ("/search?query=x", "/explain?pid=city-2"):
-        answer = app.get(f"{path}&system=gnn_encoder")
-        told = "'gnn_encoder' is not served: take one of dual_encoder"
-        assert (answer.status_code, answer.json()["detail"]) == (404, told)
-    answer = app.get("/explain?pid=city-2")
-    assert answer.status_code == 409 and answer.json()["detail"].startswith("M_de has no graph")
+    app = client(BASE)
+    for server, path, status, told in (
+        (app, "/search?query=x&system=gnn_encoder", 404, "'gnn_encoder' is not served: take one of dual_encoder"),
+        (app, "/explain?pid=city-2&system=gnn_encoder", 404, "'gnn_encoder' is not served: take one of dual_encoder"),
+        (app, "/explain?pid=city-2", 409, "M_de has no graph: no query takes part in its passages' vectors"),
+        (client(SYSTEM), "/explain?pid=nothing", 409, "no passage has the id 'nothing'"),
+    ):
+        answer = server.get(path)
+        assert (answer.status_code, answer.json()) == (status, {"detail": told})
     assert (app.get("/nothing").status_code, app.put("/search").status_code) == (404, 405)
     assert app.get("/docs").status_code == 404  # its scripts would come from elsewhere
     monkeypatch.setattr(Searcher, "answer", lambda self, queries, k: 1 / 0)
@@ -101,15 +144,14 @@ def test_metrics_and_health(client: Client) -> None:
 
 
 def test_headers_are_safe(client: Client) -> None:
-    app = client("dual_encoder")
+    app = client(BASE)
     for path in ("/", "/page.js", "/healthz", "/metrics", "/search?query=x", "/search", "/nothing"):
         headers = app.get(path).headers
         assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'")
         assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
 
 
-def test_only_known_hosts_may_call(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(built)
-    app = TestClient(create_app(["dual_encoder"]))
+def test_only_known_hosts_may_call(client: Client) -> None:
+    app = client(BASE, hosts=LOOPBACK)
     hosts = {"LocalHost:8000": 200, "127.0.0.1": 200, "[::1]:1": 200, "evil.example:8000": 400, "": 400}
     assert {host: app.get("/systems", headers={"host": host}).status_code for host in hosts} == hosts
