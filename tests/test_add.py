@@ -6,7 +6,9 @@ import json
 import os
 import shutil
 import threading
-from contextlib import chdir
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import chdir, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -184,27 +186,20 @@ CHANGING += ((os, "symlink"), (shutil, "rmtree"))
 
 def end_before(number: int) -> int:
     """Add passages until the versions would be touched for the `number`th time; returns how often they were."""
-    count = 0
+    touched = list[str]()
 
-    def watched(function: Any) -> Any:
-        def called(*arguments: Any, **named: Any) -> Any:
-            nonlocal count
-            if "data/versions" in f"{arguments[0]} {arguments[1:2]}":
-                if count >= number:
-                    raise Killed
-                count += 1
-            return function(*arguments, **named)
+    def watched(function: Any, *arguments: Any, **named: Any) -> Any:
+        if "data/versions" in (places := f"{arguments[0]} {arguments[1:2]}"):
+            if len(touched) >= number:
+                raise Killed
+            touched.append(places)
+        return function(*arguments, **named)
 
-        return called
-
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, suppress(Killed):
         for module, name in CHANGING:
-            patch.setattr(module, name, watched(getattr(module, name)))
-        try:
-            add.add_passages(SYSTEM, Path("add.jsonl"))
-        except Killed:
-            pass
-    return count
+            patch.setattr(module, name, partial(watched, getattr(module, name)))
+        add.add_passages(SYSTEM, Path("add.jsonl"))
+    return len(touched)
 
 
 def test_a_kill_leaves_the_old_version_or_the_new_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,15 +231,9 @@ def test_a_second_command_waits_for_the_first(root: Path, monkeypatch: pytest.Mo
         return encode(*arguments)
 
     monkeypatch.setattr(add, "_open_encoder", slow)
-    threads = [
-        threading.Thread(target=add.add_passages, args=(SYSTEM, jsonl(Path(f"{pid}.jsonl"), {pid: pid})))
-        for pid in "ab"
-    ]
-    threads[0].start()
-    assert began.wait(30)
-    threads[1].start()
-    assert contents(SYSTEM) == BUILT  # a search goes on meanwhile
-    go_on.set()
-    for thread in threads:
-        thread.join()
-    assert contents(SYSTEM) == BUILT | {"a": "a", "b": "b"}
+    with ThreadPoolExecutor(2) as pool:
+        adding = [pool.submit(add.add_passages, SYSTEM, jsonl(Path(f"{pid}.jsonl"), {pid: pid})) for pid in "ab"]
+        assert began.wait(30)
+        assert contents(SYSTEM) == BUILT  # a search goes on meanwhile
+        go_on.set()
+    assert len({one.result() for one in adding}) == 2 and contents(SYSTEM) == BUILT | {"a": "a", "b": "b"}
