@@ -18,8 +18,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 
 import harness
@@ -37,8 +37,8 @@ GROWING = ("prepare", "first_retrievers")
 QUERIES, SEARCHES = 100_000, 1_000
 STEPS, FOLDS = 300, 20
 BATCH = {"alone": 500, "joint": 100}  # queries; a joint step encodes their passages too
-PASSAGE_WORDS, QUERY_WORDS, COMMON = 30, 6, 33  # Zipf's law without its first words, which are stop words
-HIDDEN, PART = 384, 10_000
+VOCABULARY, PASSAGE_WORDS, QUERY_WORDS = 200_000, 30, 6
+HIDDEN = 384
 DEV, TEST = 500, SEARCHES
 ALLOWED_GROWTH, ALLOWED_SLOWNESS = 0.10, 1.3
 
@@ -127,6 +127,8 @@ def _write_model(folder: Path, base: str) -> None:
 
 
 def _write_data(folder: Path, n_passages: int, n_queries: int) -> None:
+    from texts import synthetic
+
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
     splits = {"train": n_queries, "dev": DEV, "test": TEST}
     asked = iter([(split, f"{split}{i}") for split, count in splits.items() for i in range(count)])
@@ -136,24 +138,16 @@ def _write_data(folder: Path, n_passages: int, n_queries: int) -> None:
     for file in qrels.values():
         file.write("query-id\tcorpus-id\tscore\n")
     with (folder / "corpus.jsonl").open("w") as corpus, (folder / "queries.jsonl").open("w") as queries:
-        for row, words in enumerate(_texts(n_passages)):
-            corpus.write(json.dumps({"_id": f"p{row}", "title": "", "text": " ".join(words)}) + "\n")
+        for row, text in enumerate(
+            chain.from_iterable(synthetic(n_passages, PASSAGE_WORDS, vocabulary=VOCABULARY, seed=0))
+        ):
+            words = text.split()
+            corpus.write(json.dumps({"_id": f"p{row}", "title": "", "text": text}) + "\n")
             for first, (split, qid) in zip(range(0 if row % each else most), asked, strict=False):
                 queries.write(json.dumps({"_id": qid, "text": " ".join(words[first::5][:QUERY_WORDS])}) + "\n")
                 qrels[split].write(f"{qid}\tp{row}\t1\n")
     for file in qrels.values():
         file.close()
-
-
-def _texts(count: int) -> Iterator[list[str]]:
-    import numpy as np
-
-    generator, names = np.random.default_rng(0), [f"w{i}" for i in range(200_000)]
-    share = np.cumsum(1 / (np.arange(len(names)) + COMMON))
-    for first in range(0, count, PART):
-        drawn = generator.random((min(PART, count - first), PASSAGE_WORDS)) * share[-1]
-        for row in np.searchsorted(share, drawn).tolist():
-            yield [names[min(word, len(names) - 1)] for word in row]
 
 
 def search() -> None:
@@ -213,12 +207,9 @@ def main() -> None:
     flat = max(value for name, value in growth.items() if name not in GROWING) <= ALLOWED_GROWTH
     met = flat and max(slowness.values()) <= ALLOWED_SLOWNESS
     required = f"memory grows by at most 10% except in {' and '.join(GROWING)}, times as the passages"
-    verdict = harness.requirement(required, met, options.quick)
     stages = {name: [asdict(use[name]) for use in uses] for name in uses[0]}
     record = {"sizes": sizes, "queries": n_queries, "stages": stages, "growth": growth, "slowness": slowness}
-    record["verdict"] = verdict
-    harness.finish("at_size", options, record)
-    return None
+    return harness.finish(options, required, met, record)
 
 
 def _cells(use: Use) -> list[object]:

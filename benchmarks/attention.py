@@ -6,10 +6,10 @@ the embeddings of all passages and queries, so our dense form pays for gathering
     python benchmarks/attention.py --threads 2
 """
 
-import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import harness
 import numpy as np
@@ -116,29 +116,19 @@ def agree(case: Case, tolerance: float = 1e-4) -> dict[str, float]:
     return differences
 
 
-def milliseconds(forward: Forward, leaves: list[Tensor], upstream: Tensor, synchronise: Callable[[], None]) -> float:
-    """One forward and backward pass."""
-    for leaf in leaves:
-        leaf.grad = None
-    synchronise()
-    start = time.perf_counter()
-    forward().backward(upstream)
-    synchronise()
-    return 1e3 * (time.perf_counter() - start)
-
-
-def compare(case: Case, repeats: int, device: torch.device) -> dict[str, object]:
-    """Medians of both sides, which take turns so that a busy machine slows both."""
+def compare(case: Case, repeats: int) -> dict[str, Any]:
+    """Medians of both sides, a forward and backward pass each time."""
     differences = agree(case)
     upstream = torch.randn_like(case.ours())
-    synchronise = torch.cuda.synchronize if device.type == "cuda" else (lambda: None)
-    times: dict[str, list[float]] = {"ours": [], "pyg": []}
-    for repeat in range(repeats + 2):
-        for side, (name, forward) in enumerate((("ours", case.ours), ("pyg", case.pyg))):
-            taken = milliseconds(forward, [pair[side] for pair in case.leaves.values()], upstream, synchronise)
-            if repeat >= 2:  # warmed up
-                times[name].append(taken)
-    ours, pyg = statistics.median(times["ours"]), statistics.median(times["pyg"])
+
+    def taken(forward: Forward) -> float:
+        for leaf in (leaf for pair in case.leaves.values() for leaf in pair):
+            leaf.grad = None
+        return harness.seconds(lambda: forward().backward(upstream))
+
+    sides = {"ours": partial(taken, case.ours), "pyg": partial(taken, case.pyg)}
+    harness.take_turns(sides, 2)  # warms up
+    ours, pyg = (1e3 * one for one in harness.medians(harness.take_turns(sides, repeats)).values())
     return {
         "case": case.name,
         "ours_ms": round(ours, 2),
@@ -150,22 +140,19 @@ def compare(case: Case, repeats: int, device: torch.device) -> dict[str, object]
 
 def main() -> None:
     parser = harness.parser("attention", __doc__)
-    parser.add_argument("--queries", type=int, help="default: 2000")
     parser.add_argument("--k", type=int, default=25)
     parser.add_argument("--passages", type=int, default=27_413)
     parser.add_argument("--dimension", type=int, default=384)
     parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--repeats", type=int, help="default: 7")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
+    options = harness.parse(parser, queries=(2_000, 200), repeats=(7, 2))
     if options.device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("--device is cuda: this machine has no CUDA device; leave the option out")
-    n_queries = options.queries or (200 if options.quick else 2_000)
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
-    device, d = torch.device(options.device), options.dimension
+    device, d, n_queries = torch.device(options.device), options.dimension, options.queries
     passages = random_graph(n_queries, options.k, options.passages, options.seed).to(device)
     h_q = torch.randn(n_queries, d, device=device).requires_grad_()
     h_p = torch.randn(options.passages, d, device=device)
@@ -174,13 +161,11 @@ def main() -> None:
     print(f"{'forward and backward, float32':62} {'ours, ms':>9} {'PyG, ms':>9} {'ratio':>6}")
     for make in (dense_case, ragged_case):
         layer = GraphAttention(dimension=d, heads=options.heads, edge_dimension=d).to(device)
-        repeats = options.repeats or (2 if options.quick else 7)
-        row = compare(make(layer, passages, h_q, h_p, features), repeats, device)
+        row = compare(make(layer, passages, h_q, h_p, features), options.repeats)
         print(f"{row['case']:62} {row['ours_ms']:9} {row['pyg_ms']:9} {row['ratio']:6}")
         rows.append(row)
     met = min(row["ratio"] for row in rows) >= 4
-    verdict = harness.requirement("at least 4x, both layers", met, options.quick)
-    harness.finish("attention", options, {"device": options.device, "rows": rows, "verdict": verdict})
+    harness.finish(options, "at least 4x, both layers", met, {"device": options.device, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -112,12 +112,9 @@ def model_folder(params: Params) -> Path:
 
 
 def main() -> None:
-    parser = harness.parser("edge_features", __doc__)
-    parser.add_argument("--queries", type=int, help=f"of {PASSAGES_A_QUERY} passages each; default: 400")
-    parser.add_argument("--repeats", type=int, help="default: 5")
-    options = parser.parse_args()
+    options = harness.parse(harness.parser("edge_features", __doc__), queries=(400, 30), repeats=(5, 1))
     params = load_params()
-    queries = sample_queries(options.queries or (30 if options.quick else 400))
+    queries = sample_queries(options.queries)
     passages = sample_passages(4 * len(queries))  # on InsuranceQA a retrieved passage has 2 to 3 queries
     max_length = params.train_cross_encoder.max_length
     drawn = np.random.default_rng(SEED).integers(len(passages), size=len(queries) * PASSAGES_A_QUERY)
@@ -131,7 +128,7 @@ def main() -> None:
         peer = Peer(model, texts, max_length)
         sides = {"ours": ours, "ours, float32": plain, "CrossEncoder.predict": peer}
         harness.take_turns(sides, 1)  # warms up
-        times = harness.take_turns(sides, options.repeats or (1 if options.quick else 5))
+        times = harness.take_turns(sides, options.repeats)
         agreement = float(cosines(ours.features(), peer.features()).min())
         difference = float(np.abs(ours.scores() - peer.scores[:CHECKED]).max())
     rates = {name: len(texts) / time for name, time in harness.medians(times).items()}
@@ -143,7 +140,6 @@ def main() -> None:
     )
     print(f"least cosine of a pair's [CLS] states: {agreement:.4f}; largest difference of scores: {difference:.4f}")
     met = rates["ours"] >= FACTOR * slowest and agreement > AGREEMENT
-    verdict = harness.requirement("at least 3 times the peer, cosine above 0.99", met, options.quick)
     record = {
         "pairs": len(texts),
         "max_length": max_length,
@@ -153,9 +149,8 @@ def main() -> None:
         "ratio": rates["ours"] / slowest,
         "least_cosine": agreement,
         "largest_score_difference": difference,
-        "verdict": verdict,
     }
-    harness.finish("edge_features", options, record)
+    harness.finish(options, "at least 3 times the peer, cosine above 0.99", met, record)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,21 @@ def parser(name: str, description: str | None) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--quick", action="store_true", help="a small run that shows the script works; not a measurement")
     made.add_argument("--output", type=Path, help=f"JSON record (default: results/{name}.json; none with --quick)")
+    made.set_defaults(name=name)
     return made
+
+
+def parse(parser: argparse.ArgumentParser, **sizes: tuple[float, float]) -> argparse.Namespace:
+    """The given options, with further ones of these names that are numbers: by default the first, or with --quick the
+    second one.
+    """
+    for name, (usual, quick) in sizes.items():
+        parser.add_argument(f"--{name}", type=type(usual), help=f"default: {usual:,}, or {quick:,} with --quick")
+    options = parser.parse_args()
+    for name, values in sizes.items():
+        if getattr(options, name) is None:
+            setattr(options, name, values[options.quick])
+    return options
 
 
 @contextmanager
@@ -109,19 +123,19 @@ def print_table(header: list[str], rows: list[list[object]]) -> None:
         print("  ".join([row[0].ljust(widths[0]), *rest]))
 
 
-def requirement(text: str, met: bool, quick: bool) -> dict[str, object]:
-    """A stated bound and whether this run kept it; a quick run shows nothing either way."""
-    print(f"requirement: {text}: " + ("not judged by a quick run" if quick else "met" if met else "NOT MET"))
-    return {"requirement": text, "met": met}
+def finish(options: argparse.Namespace, requirement: str, met: bool, record: dict[str, Any]) -> None:
+    """Tell a stated bound and whether this run kept it, and write the record.
 
-
-def finish(name: str, options: argparse.Namespace, record: dict[str, Any]) -> None:
-    """Write the record; a quick run writes only where `--output` says."""
-    path: Path | None = options.output or (None if options.quick else RESULTS / f"{name}.json")
+    A quick run shows nothing either way, and writes only where `--output` says.
+    """
+    told = "not judged by a quick run" if options.quick else "met" if met else "NOT MET"
+    print(f"requirement: {requirement}: {told}")
+    path: Path | None = options.output or (None if options.quick else RESULTS / f"{options.name}.json")
     if path is None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    full = {"benchmark": name, "quick": options.quick, "machine": machine(), **record}
+    full = {"benchmark": options.name, "quick": options.quick, "machine": machine(), **record}
+    full["verdict"] = {"requirement": requirement, "met": met}
     path.write_text(json.dumps(full, indent=2) + "\n", encoding="utf-8")
     note(f"wrote {path}")
 

@@ -86,12 +86,10 @@ def cold_start(repeats: int) -> list[float] | None:
 
 
 def main() -> None:
-    parser = harness.parser("search_latency", __doc__)
-    parser.add_argument("--queries", type=int, help="of the test split; default: 1000")
-    options = parser.parse_args()
+    options = harness.parse(harness.parser("search_latency", __doc__), queries=(1_000, 50))
     params = load_params()
     texts = pl.read_parquet(project.queries("test"))["text"].to_list()
-    queries = texts[: WARM_UP + (options.queries or (50 if options.quick else 1_000))]
+    queries = texts[: WARM_UP + options.queries]
     searchers = {side: Searcher(system, params.encoder.precision) for side, system in SIDES.items()}
     taken = measure(searchers, queries, params.seed)
     sides = {
@@ -110,7 +108,6 @@ def main() -> None:
     if cold is not None:
         print(f"gnn-encoder search, cold: first {cold[0]:.2f} s, median {statistics.median(cold):.2f} s")
     met = ours["low"] <= 1 <= ours["high"] or abs(ours["ratio"] - 1) <= NEAR
-    verdict = harness.requirement("latency of the GNN's index equals M_de's within noise", met, options.quick)
     record = {
         "queries": len(queries) - WARM_UP,
         "k": K,
@@ -118,9 +115,8 @@ def main() -> None:
         "ratio": ours,
         "ratio_of_equals": noise,
         "cold_start_seconds": cold,
-        "verdict": verdict,
     }
-    harness.finish("search_latency", options, record)
+    harness.finish(options, "latency of the GNN's index equals M_de's within noise", met, record)
 
 
 if __name__ == "__main__":

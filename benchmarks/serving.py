@@ -192,10 +192,9 @@ def soak(port: int, process: psutil.Process, queries: list[str], minutes: float)
 def main() -> None:
     parser = harness.parser("serving", __doc__)
     parser.add_argument("--soak", type=float, default=0.0, metavar="MINUTES", help="also load ours for so long")
-    parser.add_argument("--seconds", type=float, help="of a round; default: 15")
     parser.add_argument("--threads", type=int, help="of each server; default: what each takes by itself")
-    options = parser.parse_args()
-    seconds, rounds = options.seconds or (2.0 if options.quick else 15.0), 1 if options.quick else 3
+    options = harness.parse(parser, seconds=(15.0, 2.0))  # of a round
+    seconds, rounds = options.seconds, 1 if options.quick else 3
     queries = [text for split in ("test", "dev", "train") for text in pl.read_parquet(project.queries(split))["text"]]
     source = str(Path(__file__).resolve().parent.parent / "src")
     environment = os.environ | {"PYTHONPATH": source}
@@ -229,9 +228,8 @@ def main() -> None:
         "ratio": ratio,
         "same_passages": alike,
         "soak": soaked,
-        "verdict": harness.requirement(text, met, options.quick),
     }
-    harness.finish("serving", options, record)
+    harness.finish(options, text, met, record)
 
 
 def tell(sides: dict[str, dict[int, dict[str, float]]], alike: float, soaked: dict[str, object] | None) -> None:

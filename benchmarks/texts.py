@@ -1,6 +1,6 @@
-"""Real texts for the benchmarks: InsuranceQA from its package, so that no stage need have run."""
+"""Texts for the benchmarks: InsuranceQA from its package, so that no stage need have run, and synthetic ones."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,8 @@ from gnn_encoder.base.tables import PASSAGES, QUERIES, write_table
 from gnn_encoder.data.formats import open_insuranceqa
 
 SEED = 13
+COMMON = 33  # the first words of Zipf's law are stop words, and left out
+PART = 10_000
 
 
 def sample_passages(size: int) -> list[str]:
@@ -32,6 +34,15 @@ def sample_pairs(size: int) -> dict[str, list[str]]:
     pairs = [asked[chosen[place % len(asked)]] for place in range(size)]
     drawn = [others[row] for row in draw.integers(len(others), size=size)]
     return {"anchor": [one for one, _ in pairs], "positive": [one for _, one in pairs], "negative": drawn}
+
+
+def synthetic(count: int, words: int, *, vocabulary: int, seed: int) -> Iterator[list[str]]:
+    """Texts of so many words that are drawn by Zipf's law, some texts at a time."""
+    generator, names = np.random.default_rng(seed), np.array([f"w{i}" for i in range(vocabulary)])
+    share = np.cumsum(1 / (np.arange(vocabulary) + COMMON))
+    for first in range(0, count, PART):
+        drawn = np.searchsorted(share, generator.random((min(PART, count - first), words)) * share[-1])
+        yield [" ".join(row) for row in names[drawn.clip(max=vocabulary - 1)]]
 
 
 def write_passages(path: Path, texts: list[str]) -> None:

@@ -89,12 +89,10 @@ def peer(triples: Triples, params: Params, batch: int, steps: int, part: int | N
 
 def main() -> None:
     parser = harness.parser("train_encoder", __doc__)
-    parser.add_argument("--steps", type=int, help="default: 40")
     parser.add_argument("--batch", type=int, default=64, help="queries of a step (%(default)s)")
     parser.add_argument("--part", type=int, default=256, help="texts encoded with gradient at a time (%(default)s)")
-    parser.add_argument("--repeats", type=int, help="default: 3")
-    options = parser.parse_args()
-    steps, repeats = options.steps or (2 if options.quick else 40), options.repeats or (1 if options.quick else 3)
+    options = harness.parse(parser, steps=(40, 2), repeats=(3, 1))
+    steps = options.steps
     params = load_params()
     encoder = params.encoder.model_copy(update={"dropout": DROPOUT, "frozen_layers": 0})
     params = params.model_copy(update={"encoder": encoder})
@@ -115,7 +113,7 @@ def main() -> None:
         return float(time)
 
     sides = {name: partial(side, name) for name in runs}
-    times = harness.take_turns(sides, repeats)
+    times = harness.take_turns(sides, options.repeats)
     rates = {name: steps * options.batch / time for name, time in harness.medians(times).items()}
     best = max(rates[PLAIN], rates[CACHED])
     print(f"{steps} steps of {options.batch} queries, each with a relevant passage and another one")
@@ -124,7 +122,6 @@ def main() -> None:
     ]
     harness.print_table(["", "queries/s", "times the best peer", "mean loss"], rows)
     met = rates[OURS] >= FACTOR * best
-    verdict = harness.requirement("at least 1.5 times the faster peer", met, options.quick)
     record = {
         "steps": steps,
         "batch": options.batch,
@@ -133,9 +130,8 @@ def main() -> None:
         "queries_per_second": rates,
         "losses": losses,
         "ratio": rates[OURS] / best,
-        "verdict": verdict,
     }
-    harness.finish("train_encoder", options, record)
+    harness.finish(options, "at least 1.5 times the faster peer", met, record)
 
 
 if __name__ == "__main__":
