@@ -143,13 +143,8 @@ def test_sentence_transformers_gives_the_same_vectors(
     np.testing.assert_allclose(loaded.encode(TEXTS), expected, atol=1e-5)
     np.testing.assert_allclose(loaded.encode_query(TEXTS), expected, atol=1e-5)
     assert loaded.similarity_fn_name == "dot" and loaded.max_seq_length == 16
-    scores = loaded.similarity(expected[:1], expected[1:]).numpy()
-    np.testing.assert_allclose(scores, expected[:1] @ expected[1:].T, atol=1e-5)
-    paths = [one["path"] for one in json.loads((folder / "modules.json").read_text())]
-    assert paths == ["", "1_Pooling", *(["2_Normalize"] if cosine else [])]
-    config = json.loads((folder / "1_Pooling" / "config.json").read_text())
-    assert [kind for kind, switch in POOLING.items() if config[switch]] == [pooling]
-    assert not {"dual_encoder.json", "history.csv", "manifest.json"} & {path.name for path in folder.iterdir()}
+    names = {path.name for path in folder.iterdir()}
+    assert not {"dual_encoder.json", "history.csv", "manifest.json"} & names and ("2_Normalize" in names) == cosine
     written = json.loads((folder / "tokenizer_config.json").read_text())
     assert written["model_max_length"] == 16 and "max_length" not in written
     card = (folder / "README.md").read_text()
