@@ -59,7 +59,7 @@ def main() -> None:
     passages, sides = read(model, project.PASSAGES, rows), {}
     for split, pairs in relevant.items():
         table = project.queries(split)
-        queries = read(model, table, np.arange(few or count_rows(table)))
+        queries = read(model, table, np.arange(count_rows(table))[:few])
         known = np.stack([pairs[:, 0], np.searchsorted(rows, pairs[:, 1])], axis=1)
         frame = labelled_pairs(split, known, len(queries), len(passages))
         sides[split] = queries, frame
