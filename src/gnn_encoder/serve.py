@@ -26,7 +26,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 import gnn_encoder
 from gnn_encoder.base.distributed import cores
 from gnn_encoder.base.errors import UserError, not_built
-from gnn_encoder.base.files import MANIFEST, is_empty
+from gnn_encoder.base.files import MANIFEST, is_empty, read_json
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import count_rows, read_column
 from gnn_encoder.gnn.graph import open_labels, queries_of
@@ -177,12 +177,9 @@ class Served:
         searcher.search("trial", 1)
         return searcher
 
-    def _read_manifest(self) -> bytes:
+    def _read_manifest(self) -> dict[str, Any]:
         """The manifest of the index that counts, which is written last."""
-        path = current(self.name).index / MANIFEST
-        if not path.is_file():
-            raise not_built(path)
-        return path.read_bytes()
+        return read_json(current(self.name).index / MANIFEST, dict[str, Any])
 
 
 def create_app(systems: Sequence[str] = (), *, hybrid: bool = False, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
