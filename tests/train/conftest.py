@@ -15,6 +15,13 @@ from gnn_encoder.train.examples import Examples, to_examples
 from ..encoders import dual_encoder
 from ..texts import text, write_passages, write_queries
 
+PAIR = {"query": pl.Int32, "passage": pl.Int32}
+LISTS = {"query": pl.Int32, "positives": pl.List(pl.Int32), "negatives": pl.List(pl.Int32)}
+
+
+def pairs(*rows: tuple[int, int]) -> pl.DataFrame:
+    return pl.DataFrame(list(rows), schema=PAIR, orient="row")
+
 
 @pytest.fixture
 def tables(tmp_path: Path) -> Path:
@@ -26,29 +33,20 @@ def tables(tmp_path: Path) -> Path:
 
 def tiny_encoder(model: Path, dropout: float = 0.0, shared: bool = True) -> DualEncoder:
     """In float64, so that two ways to the same gradient can be told from two gradients."""
-    changes = {"temperature": 0.1, "passage_length": 16, "dropout": dropout, "shared": shared}
-    return dual_encoder(model, **changes).double()
+    return dual_encoder(model, temperature=0.1, passage_length=16, dropout=dropout, shared=shared).double()
 
 
 @pytest.fixture
 def texts(tables: Path, tiny_model: Path) -> Texts:
     encoder = tiny_encoder(tiny_model)
-    queries = open_tokens(tables / "train.parquet", encoder.tokenizer, tables, 32)
-    return Texts(encoder, queries, open_tokens(tables / "passages.parquet", encoder.tokenizer, tables, 32))
+    sides = (open_tokens(tables / f"{name}.parquet", encoder.tokenizer, tables, 32) for name in ("train", "passages"))
+    return Texts(encoder, *sides)
 
 
 @pytest.fixture
 def examples() -> Examples:
-    return small_examples()
-
-
-def small_examples() -> Examples:
     """8 queries over 12 passages; 0 and 1 share positive 0; 6 has no negative; 11 is relevant for 2, but not listed."""
     positives = [[0], [0, 3], [1], [2], [4, 5], [6], [7], [8]]
     negatives = [[9, 10, 1], [10, 11], [0, 2], [9], [3, 9, 10, 11], [1, 2], [], [10]]
-    table = pl.DataFrame(
-        {"query": np.arange(8, dtype=np.int32), "positives": positives, "negatives": negatives},
-        schema={"query": pl.Int32, "positives": pl.List(pl.Int32), "negatives": pl.List(pl.Int32)},
-    )
-    examples = to_examples(table, 12)
+    examples = to_examples(pl.DataFrame([range(8), positives, negatives], schema=LISTS), 12)
     return replace(examples, known=np.sort([*examples.known, 2 * 12 + 11]))

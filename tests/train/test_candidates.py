@@ -16,14 +16,12 @@ from gnn_encoder.train.candidates import denoise, find_candidates, read_top, spr
 from gnn_encoder.train.cross_encoder import candidate_examples
 from gnn_encoder.train.examples import examples_from_candidates, to_examples
 
+from .conftest import PAIR, pairs
+
 QUERIES, PASSAGES, DEPTH = 23, 40, 6
-PAIR = {"query": pl.Int32, "passage": pl.Int32}
-SCORED = PAIR | {"score": pl.Float32}
-PAIRS = pl.DataFrame({"query": [0, 3, 3, 7, 9, 22], "passage": [1, 0, 5, 2, 2, 3]}).cast(pl.Int32)
+PAIRS = pairs((0, 1), (3, 0), (3, 5), (7, 2), (9, 2), (22, 3))
 # Passage 4 is a copy of passage 2, and query 8 is passage 6 itself.
-IDENTICAL = Identical(
-    copies=np.array([4]), firsts=np.array([2]), own=pl.DataFrame({"query": [8], "passage": [6]}).cast(pl.Int32)
-)
+IDENTICAL = Identical(copies=np.array([4]), firsts=np.array([2]), own=pairs((8, 6)))
 
 
 def find(queries: Matrix) -> tuple[Rows, Scores]:
@@ -59,11 +57,6 @@ def test_negatives_are_the_other_candidates(tmp_path: Path, first: int) -> None:
         assert ours.values.tolist() == theirs.values.tolist() and ours.offsets.tolist() == theirs.offsets.tolist()
 
 
-def pairs_of(of: dict[int, dict[int, float]]) -> pl.DataFrame:
-    rows = [(query, passage, score) for query, scores in of.items() for passage, score in scores.items()]
-    return pl.DataFrame(rows, schema=SCORED, orient="row")
-
-
 def test_denoised_by_hand() -> None:
     scored = {
         0: {10: 0.99, 11: 0.95, 12: 0.50, 13: 0.05, 14: 0.01},  # 10 is labelled, 11 nobody labelled, 12 is neither
@@ -72,9 +65,10 @@ def test_denoised_by_hand() -> None:
         3: {20: 0.97},  # nothing labelled, but found
         4: {21: 0.60},  # its only candidate is labelled: no negative
     }
-    pairs = [(0, 10), (1, 10), (4, 21), (5, 22)]  # no passage of query 5 is scored
-    labelled = pl.DataFrame(pairs, schema=PAIR, orient="row")
-    shuffled = pairs_of(scored).sample(fraction=1, shuffle=True, seed=1)  # their order does not matter
+    labelled = pairs((0, 10), (1, 10), (4, 21), (5, 22))  # no passage of query 5 is scored
+    rows = [(query, passage, score) for query, scores in scored.items() for passage, score in scores.items()]
+    table = pl.DataFrame(rows, schema=PAIR | {"score": pl.Float32}, orient="row")
+    shuffled = table.sample(fraction=1, shuffle=True, seed=1)  # their order does not matter
     table, counts = denoise(shuffled, labelled, positive_threshold=0.9, negative_threshold=0.1)
     assert table.columns == ["query", "positives", "negatives"]
     expected = [(0, [10, 11], [13, 14]), (1, [10, 17], [16]), (3, [20], []), (4, [21], []), (5, [22], None)]
@@ -91,16 +85,12 @@ def test_denoised_by_hand() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("depth", "count", "expected"),
-    [
-        *((4, 4, [0, 1, 2, 3]), (3, 100, [0, 1, 2]), (10, 1, [0]), (10, 3, [0, 2, 9]), (10, 6, [0, 1, 2, 3, 5, 9])),
-        *((50, 8, [0, 1, 2, 4, 8, 15, 28, 49]), (1, 5, [0])),
-    ],
-)
-def test_candidates_are_spread_over_the_ranks_and_thin_out_downwards(
-    depth: int, count: int, expected: list[int]
-) -> None:
+SPREAD = [(4, 4, [0, 1, 2, 3]), (3, 100, [0, 1, 2]), (10, 1, [0]), (10, 3, [0, 2, 9]), (10, 6, [0, 1, 2, 3, 5, 9])]
+SPREAD += [(50, 8, [0, 1, 2, 4, 8, 15, 28, 49]), (1, 5, [0])]
+
+
+@pytest.mark.parametrize(("depth", "count", "expected"), SPREAD)
+def test_candidates_are_spread_over_the_ranks_thinner_downwards(depth: int, count: int, expected: list[int]) -> None:
     ranks = np.arange(2 * depth, dtype=np.int16)
     found = spread(pl.DataFrame({"query": 7, "passage": 3 * ranks, "rank": ranks}), depth, count)
     assert found.rows() == [(7, 3 * rank) for rank in expected]

@@ -1,14 +1,13 @@
 """Training steps of the cross-encoder against plain binary cross-entropies over the same pairs."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 import torch
 
-from gnn_encoder.pipeline.params import Params, TrainCrossEncoder
+from gnn_encoder.pipeline.params import TrainCrossEncoder
 from gnn_encoder.text.batches import text_batch
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.pretrained import Source
@@ -17,27 +16,19 @@ from gnn_encoder.train.cross_encoder import CrossEncoderTask
 from gnn_encoder.train.dual_encoder import Texts
 from gnn_encoder.train.examples import Examples, draw_batch
 
-LENGTH = 20
+from ..encoders import settings
 
-
-@pytest.fixture
-def model(tiny_model: Path, tiny_params: Params) -> CrossEncoder:
-    encoder = tiny_params.encoder.model_copy(update={"precision": "fp32", "dropout": 0.0})
-    return CrossEncoder.from_pretrained(Source(str(tiny_model)), encoder, seed=4)
-
-
-def task(model: CrossEncoder, texts: Texts, examples: Examples) -> CrossEncoderTask:
-    values: dict[str, Any] = {"model": None, "max_length": LENGTH, "steps": 4, "batch_size": 4, "negatives": 2}
-    settings = TrainCrossEncoder(**values, learning_rate=1e-3)
-    tables, dev = (texts.query_tokens, texts.passage_tokens), (pl.DataFrame(), texts.query_tokens)
-    return CrossEncoderTask(model, *tables, examples, settings, seed=3, dev=dev, batch_tokens=40)
+HOW = TrainCrossEncoder(model=None, max_length=20, steps=4, batch_size=4, negatives=2, learning_rate=1e-3)
 
 
 @pytest.mark.parametrize(("number", "at_a_time"), [(0, 2), (3, 64)])
-def test_step(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, number: int, at_a_time: int) -> None:
-    model, texts, examples = (request.getfixturevalue(name) for name in ("model", "texts", "examples"))
+def test_step(
+    tiny_model: Path, texts: Texts, examples: Examples, monkeypatch: pytest.MonkeyPatch, number: int, at_a_time: int
+) -> None:
     monkeypatch.setattr(module, "PAIRS_AT_A_TIME", at_a_time)
-    trained = task(model, texts, examples)
+    model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings(tiny_model), seed=4)
+    sides, dev = (texts.query_tokens, texts.passage_tokens), (pl.DataFrame(), texts.query_tokens)
+    trained = CrossEncoderTask(model, *sides, examples, HOW, seed=3, dev=dev, batch_tokens=40)
     assert len(trained) == 4
     value = trained.step(number)
     found = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
@@ -48,8 +39,7 @@ def test_step(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, n
     batch = draw_batch(examples, items, 2, np.random.default_rng([3, number, 0]))
 
     def logit(query: int, passage: int) -> torch.Tensor:
-        rows = texts.query_tokens, np.array([query]), texts.passage_tokens, np.array([passage])
-        return model.logits(text_batch(*rows, model.template, LENGTH))
+        return model.logits(text_batch(sides[0], np.array([query]), sides[1], np.array([passage]), model.template, 20))
 
     losses = []
     for i, query in enumerate(batch.queries):

@@ -1,6 +1,5 @@
 """The dev sample, and the scores by it of an encoder that trains: by hand, and against one text at a time."""
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 import torch
 
 from gnn_encoder.base.tables import DEV_CANDIDATES, read_table, write_table
-from gnn_encoder.pipeline.params import Params
 from gnn_encoder.search.exact import Pool
 from gnn_encoder.text import cross_encoder as encoded_pairs
 from gnn_encoder.text.batches import Inputs, single_batch, text_batch
@@ -31,16 +29,16 @@ from gnn_encoder.train.dev import (
 )
 from gnn_encoder.train.dual_encoder import Texts
 
-from .conftest import tiny_encoder
+from ..encoders import settings
+from .conftest import PAIR, pairs, tiny_encoder
 
-PAIR = {"query": pl.Int32, "passage": pl.Int32}
-PAIRS = pl.DataFrame([(1, 30), (1, 5), (4, 7), (6, 5), (9, 2)], schema=PAIR, orient="row")
-RETRIEVED = pl.DataFrame([(1, 5), (1, 8), (1, 8), (6, 40), (4, 11)], schema=PAIR, orient="row")
+PAIRS = pairs((1, 30), (1, 5), (4, 7), (6, 5), (9, 2))
+RETRIEVED = pairs((1, 5), (1, 8), (1, 8), (6, 40), (4, 11))
 CANDIDATES = [(1, 5, True), (1, 8, False), (1, 30, True), (6, 5, True), (6, 40, False)]
 
 
 def test_pool_holds_what_was_retrieved_and_every_positive_and_no_query_ranks_itself() -> None:
-    own = pl.DataFrame([(1, 8), (2, 5), (6, 41)], schema=PAIR, orient="row")
+    own = pairs((1, 8), (2, 5), (6, 41))
     sample = dev_sample(np.array([1, 6]), PAIRS, np.array([[8, 5], [8, 40]]), own)
     assert sample.queries.tolist() == [1, 6] and sample.pool.tolist() == [5, 8, 30, 40]
     assert sample.relevant.tolist() == [[True, False, True, False], [True, False, False, False]]
@@ -77,18 +75,25 @@ def test_the_sample_that_stage_positives_wrote(
 
 RELEVANT = np.array([[1, 0, 0, 0, 0], [0, 1, 0, 1, 0], [0, 0, 0, 0, 1]], dtype=bool)
 SAMPLE = DevSample(queries=np.array([1, 4, 6]), pool=np.array([0, 2, 3, 7, 11]), relevant=RELEVANT)
-CANDIDATE = {"query": pl.Int32, "passage": pl.Int32, "relevant": pl.Boolean}
 RERANKED = [(1, 0, True), (1, 4, False), (1, 9, False), (4, 2, False), (4, 5, True), (4, 7, True), (6, 3, False)]
 
 
 @pytest.mark.parametrize("at_a_time", [3, 512])
 def test_reciprocal_ranks_by_hand(monkeypatch: pytest.MonkeyPatch, at_a_time: int) -> None:
+    """The scores of each query fall from passage to passage; the passages are unit vectors."""
     monkeypatch.setattr(dev, "QUERIES_AT_A_TIME", at_a_time)
-    # Query i's scores are row i of these; the passages are the unit vectors.
-    scores = torch.tensor([[3.0, 2.0, 1.0, 0.0], [0.0, 1.0, 2.0, 3.0], [4.0, 3.0, 2.0, 1.0], [1.0, 2.0, 3.0, 4.0]])
-    relevant = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0]], dtype=bool)  # ranks 1, 3, 2, none
-    assert reciprocal_ranks(scores, torch.eye(4), relevant).mean() == pytest.approx((1 + 1 / 3 + 1 / 2 + 0) / 4)
-    assert reciprocal_ranks(scores, torch.eye(4), relevant, depth=2).mean() == pytest.approx((1 + 0 + 1 / 2 + 0) / 4)
+    relevant = np.zeros((6, 12), dtype=bool)
+    relevant[[0, 1, 2, 2, 3, 4], [0, 2, 1, 2, 9, 10]] = True
+    scores = torch.arange(12.0, 0, -1).repeat(6, 1)
+    assert reciprocal_ranks(scores, torch.eye(12), relevant).tolist() == [1, 1 / 3, 1 / 2, 1 / 10, 0, 0]
+
+
+def test_reranked_by_hand() -> None:
+    """Of equal scores the earlier row comes first; the relevant candidate of query 6 has rank 11."""
+    rows = [(1, False, 0.5), (1, True, 0.9), (1, True, 0.1), (4, True, 0.2), (4, False, 0.2), (4, False, 0.3)]
+    rows += [(6, rank == 11, 1 / rank) for rank in range(1, 12)]
+    scored = pl.DataFrame(rows, schema=["query", "relevant", "score"], orient="row")
+    assert reranked_reciprocal_rank(scored) == pytest.approx((1 + 1 / 2 + 0) / 3)
 
 
 def reciprocal_rank(scores: np.ndarray, relevant: np.ndarray) -> float:
@@ -103,59 +108,37 @@ def test_retrieval_by_views(
     """View r of a passage is query (r + passage) % 8 read together with it."""
     monkeypatch.setattr(dev, "WINDOW", window)
     encoder = tiny_encoder(tiny_model, dropout=0.5).train()
-    tokens = texts.query_tokens, texts.passage_tokens
+    tokens, template = (texts.query_tokens, texts.passage_tokens), encoder.template
     inputs = Inputs(
-        first=tokens[0],
-        second=tokens[1],
-        size=12 * views,
-        rows_of=lambda rows: ((rows % views + rows // views) % 8, rows // views),
-        template=encoder.template,
-        pair_length=20,
-        single_length=20,
+        *tokens, 12 * views, lambda rows: ((rows % views + rows // views) % 8, rows // views), template, 20, 20
     )
     found = retrieval_score(encoder, SAMPLE, tokens[0], Views(inputs=inputs, count=views, pool=Pool(pool)), 64)
     assert encoder.training, "and goes on training"
     encoder.eval()
     scores = np.zeros((3, 5, views))
     with torch.no_grad():
-        queries = encoder.encode_queries(single_batch(tokens[0], SAMPLE.queries, encoder.template, 10))
+        queries = encoder.encode_queries(single_batch(tokens[0], SAMPLE.queries, template, 10))
         for at, passage in enumerate(SAMPLE.pool):
             for view in range(views):
                 rows = tokens[0], np.array([(view + passage) % 8]), tokens[1], np.array([passage])
-                vector = encoder.encode_passages(text_batch(*rows, encoder.template, 20))[0]
-                scores[:, at, view] = (queries @ vector).numpy()
+                scores[:, at, view] = queries @ encoder.encode_passages(text_batch(*rows, template, 20))[0]
     scores = {"max": scores.max(axis=2), "mean": scores.mean(axis=2)}[pool]
     expected = [reciprocal_rank(one, mask) for one, mask in zip(scores, RELEVANT, strict=True)]
     assert found == pytest.approx(np.mean(expected)) and 0 < found < 1
 
 
 @pytest.mark.parametrize("window", [3, 100])
-def test_reranking(
-    texts: Texts, tiny_model: Path, tiny_params: Params, monkeypatch: pytest.MonkeyPatch, window: int
-) -> None:
+def test_reranking(texts: Texts, tiny_model: Path, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     monkeypatch.setattr(encoded_pairs, "WINDOW", window)
-    settings = tiny_params.encoder.model_copy(update={"precision": "fp32", "dropout": 0.5})
-    model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings, seed=4).train()
-    candidates = pl.DataFrame(RERANKED, schema=CANDIDATE, orient="row")
-    score = partial(reranking_score, model, candidates, texts.query_tokens, texts.passage_tokens)
-    found = score(max_length=20, batch_tokens=64)
+    model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings(tiny_model, dropout=0.5), seed=4).train()
+    candidates = pl.DataFrame(RERANKED, schema=PAIR | {"relevant": pl.Boolean}, orient="row")
+    pairs = Inputs.of_table(candidates, texts.query_tokens, texts.passage_tokens, model.template, 20)
+    found = reranking_score(model, candidates, pairs, 64)
     assert model.training
     model.eval()
-    expected = 0.0
-    for query in (1, 4):  # query 6 has no relevant candidate and counts as 0
-        own = [row for row in RERANKED if row[0] == query]
-        pairs = [
-            (texts.query_tokens, np.array([q]), texts.passage_tokens, np.array([p]), model.template, 20)
-            for q, p, _ in own
-        ]
-        with torch.no_grad():
-            scores = np.array([model.logits(text_batch(*pair)).item() for pair in pairs])
-        expected += reciprocal_rank(scores, np.array([relevant for *_, relevant in own])) / 3
+    with torch.no_grad():
+        logits = np.array([model.logits(pairs.batch(np.array([row]))).item() for row in range(7)])
+    relevant = np.array([one for *_, one in RERANKED])
+    # Query 6 has no relevant candidate and counts as 0.
+    expected = sum(reciprocal_rank(logits[own], relevant[own]) for own in (slice(0, 3), slice(3, 6))) / 3
     assert found == pytest.approx(expected) and 0 < found < 1
-
-
-def test_reranked_by_hand() -> None:
-    rows = [(1, False, 0.5), (1, True, 0.9), (1, True, 0.1), (4, True, 0.2), (4, False, 0.2), (4, False, 0.3)]
-    scored = pl.DataFrame(rows, schema=["query", "relevant", "score"], orient="row")
-    assert reranked_reciprocal_rank(scored) == pytest.approx((1 + 1 / 2) / 2), "of equal scores the earlier row first"
-    assert reranked_reciprocal_rank(scored, depth=1) == pytest.approx(1 / 2)

@@ -19,32 +19,18 @@ from gnn_encoder.train.examples import (
     to_examples,
 )
 
-PAIR = {"query": pl.Int32, "passage": pl.Int32}
-LISTS = {"query": pl.Int32, "positives": pl.List(pl.Int32), "negatives": pl.List(pl.Int32)}
-
-
-def pairs(*rows: tuple[int, int]) -> pl.DataFrame:
-    return pl.DataFrame(list(rows), schema=PAIR, orient="row")
-
-
-def ragged(*lists: list[int]) -> Ragged:
-    return Ragged(np.concatenate(lists), np.cumsum([0, *map(len, lists)]))
+from .conftest import LISTS, PAIR, pairs
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_draw_is_uniform_and_distinct(count: int) -> None:
-    lists = ragged([5], [10, 11, 12, 13, 14], [20, 21, 22])
+    lists = Ragged.of_lists(pl.Series([[5], [10, 11, 12, 13, 14], [20, 21, 22]]))
     drawn = lists.draw(np.full(6000, 1), count, np.random.default_rng(0))
     assert drawn.shape == (6000, count) and all(len(set(row)) == count for row in drawn.tolist())
     frequency = np.array([(drawn == value).sum() for value in range(10, 15)]) / drawn.size
     np.testing.assert_allclose(frequency, 0.2, atol=0.02)  # 4 standard deviations
     (one, three) = lists.draw(np.array([0, 2]), 3, np.random.default_rng(0)).tolist()
     assert one == [5, 5, 5] and sorted(three) == [20, 21, 22]
-
-
-def test_is_spared(examples: Examples) -> None:
-    found = examples.is_spared(np.array([[1, 2]]).T, np.array([0, 1, 3, 11]))
-    assert found.tolist() == [[True, False, True, False], [False, True, False, True]]
 
 
 def test_keys_do_not_overflow() -> None:
@@ -63,15 +49,10 @@ def test_relevant_pairs(tmp_path: Path) -> None:
     assert found.rows() == [(0, 1), (0, 2), (2, 0)] and dict(found.schema) == PAIR
 
 
-def test_candidates_that_are_not_judged_relevant_are_negatives() -> None:
-    judged = pairs((0, 1), (0, 2), (3, 0))
-    candidates = pairs((0, 2), (0, 5), (0, 4), (1, 7), (3, 0))
-    found = examples_from_candidates(judged, candidates)
-    assert [(q, sorted(p), sorted(n)) for q, p, n in found.rows()] == [(0, [1, 2], [4, 5]), (3, [0], [])]
-
-
-def test_examples_on_disk(tmp_path: Path) -> None:
+def test_tables_of_examples(tmp_path: Path) -> None:
     """Query 0 has no negatives: it gets random ones, or, with `scored` and null, no place among the items."""
+    found = examples_from_candidates(pairs((0, 1), (0, 2), (3, 0)), pairs((0, 2), (0, 5), (0, 4), (1, 7), (3, 0)))
+    assert found.rows() == [(0, [1, 2], [5, 4]), (3, [0], [])], "other candidates are negatives"
     table = pl.DataFrame({"query": [0, 4], "positives": [[1], [2, 7]], "negatives": [None, [1, 3]]}, schema=LISTS)
     every, scored = (to_examples(table, 10, scored=scored) for scored in (False, True))
     assert every.queries.tolist() == [0, 4]
@@ -91,9 +72,7 @@ def test_batch_holds_positives_first_then_each_queries_negatives(examples: Examp
         assert examples.is_spared(np.array([item]), np.array([positive]))[0]
         listed = examples.negatives.values[slice(*examples.negatives.offsets[item : item + 2])].tolist()
         assert len(set(negatives.tolist())) == 2 and set(negatives.tolist()) <= set(listed)
-
-
-def test_a_query_without_negatives_gets_random_passages(examples: Examples) -> None:
+    # A query without negatives gets random passages.
     drawn = [draw_batch(examples, np.array([6]), 4, np.random.default_rng(seed)).passages[1:] for seed in range(60)]
     assert set(np.concatenate(drawn).tolist()) == set(range(12))
     assert draw_batch(examples, np.array([6, 0]), 0, np.random.default_rng(0)).passages.shape == (2,)
@@ -105,8 +84,9 @@ def test_an_epoch_is_shuffled_once_in_an_order_that_follows_from_seed_and_epoch(
     for step in (7, 6, 2, 9):  # a resumed training begins anywhere
         expected = np.array_split(np.random.default_rng([1, step // 5]).permutation(23), 5)[step % 5]
         assert batches.items(step).tolist() == expected.tolist()
-    (epoch, order), _ = batches._at, batches.items(8)
-    assert epoch == 1 and batches._at[1] is order
+    sections = ("train_retriever", "train_dual_encoder", "pair.pretrain", "pair.finetune")
+    assert len({stream(13, section) for section in sections}) == 4, "trainings draw different batches"
+    assert stream(13, "pair.pretrain") == stream(13, "pair.pretrain") != stream(14, "pair.pretrain")
 
 
 def test_counts_weigh_positives() -> None:
@@ -123,9 +103,3 @@ def test_counts_weigh_positives() -> None:
     assert set(drawn[:, 1].tolist()) == {3}
     batch = draw_batch(examples, np.array([0, 1]), 1, np.random.default_rng(2))
     assert batch.passages[0] in (1, 2, 7) and batch.passages[1] == 3
-
-
-def test_trainings_draw_different_batches() -> None:
-    sections = ("train_retriever", "train_dual_encoder", "pair.pretrain", "pair.finetune")
-    assert len({stream(13, section) for section in sections}) == len(sections)
-    assert stream(13, "pair.pretrain") == stream(13, "pair.pretrain") != stream(14, "pair.pretrain")

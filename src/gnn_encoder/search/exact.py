@@ -1,8 +1,7 @@
 """Exact top-k passages by inner product (Eq. 1), streaming: memory does not grow with the corpus.
 
-Of a passage with several views the best one counts (Dual-Cross-Encoder Eq. 11). A score and its row are one whole
-number, a key: of several, the least is the best, of equal scores the lower row. So one selection of the k least numbers
-finds the best passages with their ties, in NumPy as in torch.
+A score and its row are one whole number, a key: of several, the least is the best, of equal scores the lower row. So
+one selection of the k least numbers finds the best passages with their ties, in NumPy as in torch.
 """
 
 import sys
@@ -48,9 +47,7 @@ class Pool:
 
     def scores(self, of_views: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scores of passages from those of their views. *Shape:* (..., views) -> (...)."""
-        best = self.kind == "max"
-        found: NDArray[np.float32] = of_views.max(axis=-1) if best else of_views @ self.weights(of_views.shape[-1])
-        return found
+        return np.asarray(of_views.max(axis=-1) if self.kind == "max" else of_views @ self.weights(of_views.shape[-1]))
 
     def weights(self, views: int) -> NDArray[np.float32]:
         """Of the views in their mean; they sum to 1. *Shape:* (views,)."""
@@ -114,10 +111,8 @@ def checked(queries: Matrix, dimension: int, k: int, n_passages: int, name: str)
     if not 1 <= k <= n_passages:
         raise UserError(f"{name} is {k}: must be from 1 to the number of passages, {n_passages}; set it in params.yaml")
     if queries.ndim != 2 or queries.shape[1] != dimension:
-        raise UserError(
-            f"query embeddings have shape {queries.shape}, the passages' dimension is {dimension}: "
-            "both must come from one model; encode and index the passages again"
-        )
+        told = f"query embeddings have shape {queries.shape}, the passages' dimension is {dimension}"
+        raise UserError(f"{told}: both must come from one model; encode and index the passages again")
     check_finite(queries, "query embeddings")
     return np.ascontiguousarray(queries, dtype=np.float32)
 
@@ -183,6 +178,7 @@ def _engine() -> "_Faiss":
 class _Faiss:
     """Search on the CPU: FAISS finds the best passages of a block, NumPy merges them as keys."""
 
+    array: Any = np  # the module of its arrays
     sort: Callable[[Any], Any] = staticmethod(np.sort)  # of keys. *Shape:* (n, c) -> the same
     least: Callable[[Any, int], Any] = staticmethod(least)
 
@@ -208,11 +204,8 @@ class _Faiss:
 
     def join(self, keys: Any, others: Any, k: int, *, distinct: bool = False) -> Any:
         """The k best of both; `distinct`: a passage may be in both, and stays once. *Shape:* (n, any) -> (n, <= k)."""
-        both = others if keys is None else self.beside(keys, others)
+        both = others if keys is None else self.array.concatenate([keys, others], axis=1)
         return self.least(once(both, self.sort) if distinct else both, k)
-
-    def beside(self, keys: Any, others: Any) -> Any:
-        return np.concatenate([keys, others], axis=1)
 
     def ranked(self, keys: Any) -> Keys:
         """The best first, as NumPy's. *Shape:* (n, c) -> the same."""
@@ -225,19 +218,16 @@ class _Torch(_Faiss):
     def __init__(self, device: str) -> None:
         import torch
 
-        self.torch, self.device = torch, device
+        self.array, self.device = torch, device
 
     def put(self, queries: Matrix) -> Any:
-        return self.torch.from_numpy(queries).to(self.device)
+        return self.array.from_numpy(queries).to(self.device)
 
     def nearest(self, block: Matrix, queries: Any, k: int, spare: int = 1) -> Any:
-        passages, rows = self.put(block), self.torch.arange(len(block), device=self.device)
+        passages, rows = self.put(block), self.array.arange(len(block), device=self.device)
         parts = queries.split(max(1, SCORES // len(block)))
-        bits = ((part @ passages.T + 0.0).view(self.torch.int32).long() for part in parts)
-        return self.torch.cat([self.least(pack(rows, part), k) for part in bits])
-
-    def beside(self, keys: Any, others: Any) -> Any:
-        return self.torch.cat([keys, others], dim=1)
+        bits = ((part @ passages.T + 0.0).view(self.array.int32).long() for part in parts)
+        return self.array.concatenate([self.least(pack(rows, part), k) for part in bits])
 
     def ranked(self, keys: Any) -> Keys:
         return np.asarray(self.sort(keys).cpu())

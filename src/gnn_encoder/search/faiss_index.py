@@ -1,7 +1,4 @@
-"""A FAISS index of passage embeddings with the passages' ids beside it: built, mapped rather than read, and searched.
-
-Of a passage with several vectors, its views, the best one counts (Dual-Cross-Encoder Eq. 11).
-"""
+"""A FAISS index of passage embeddings, with the passages' ids beside it: built, mapped rather than read, searched."""
 
 import logging
 import re
@@ -87,8 +84,8 @@ def new_index(factory: str, dimension: int) -> Any:
         raise UserError(f"{told}: not an index of rows for inner product; {CURE}")
     if isinstance(index, faiss.IndexPreTransform):
         chain: Any = index.chain
-        steps = [faiss.downcast_VectorTransform(chain.at(i)) for i in range(chain.size())]
-        for name in (type(step).__name__ for step in steps):
+        for i in range(chain.size()):
+            name = type(faiss.downcast_VectorTransform(chain.at(i))).__name__
             if name not in KEEPING:  # PCA and ITQ take off the passages' mean, and L2norm the vectors' lengths
                 raise UserError(f"{told}: its {name} changes inner products, which rank the passages; take OPQ or RR")
     return index
@@ -157,10 +154,9 @@ class PassageIndex:
             raise UserError(f"{folder / INDEX}: {told}") from error
         opened = cls(folder=folder, index=index, **named)  # type: ignore[arg-type]
         if (index.ntotal, index.d) != (opened.passages * opened.views, opened.dimension):
-            raise UserError(
-                f"{folder / INDEX}: {index.ntotal} vectors of dimension {index.d}, but {folder / MANIFEST} says "
-                f"{opened.passages} passages times {opened.views} of {opened.dimension}; build the index again"
-            )
+            told = f"{opened.passages} passages times {opened.views} of {opened.dimension}; build the index again"
+            holds = f"{index.ntotal} vectors of dimension {index.d}"
+            raise UserError(f"{folder / INDEX}: {holds}, but {folder / MANIFEST} says {told}")
         return opened
 
     def search(self, queries: Matrix, k: int) -> tuple[Rows, Scores]:
@@ -225,24 +221,20 @@ class TableRows:
         return [row for group, at in places for row in self._group(group).slice(at, 1).to_pylist()]
 
 
-def write_runs(encoder: "DualEncoder", index: Path, folder: Path, params: Params) -> None:
-    """Write the runs of the dev and test queries: `retrieve.depth` passages or all, but never the query itself."""
+def index_system(encoder: "DualEncoder", system: str, matrix: Path, index: Path, runs: Path, params: Params) -> None:
+    """Write the index of a system's passage embeddings, and the runs of the dev and test queries.
+
+    A run holds `retrieve.depth` passages of each query or all, but never the query itself.
+    """
     from gnn_encoder.text.corpus import embed_rows  # only here: it loads torch
 
-    opened = PassageIndex.open(index)
+    build(matrix, index, factory=params.index.factory, pids=project.PASSAGES, system=system, seed=params.seed)
+    opened, depth = PassageIndex.open(index), params.retrieve.depth
     for split in project.JUDGED:
-        table = project.queries(split)
+        table, identical = project.queries(split), Identical.read(project.IDENTICAL, split)
         queries = embed_rows(encoder, table, params.encoder)
-        target = folder / project.run_file(opened.system, split).name
-        identical, depth = Identical.read(project.IDENTICAL, split), params.retrieve.depth
         ranking = identical.search(partial(opened.search, queries), depth, opened.passages)
         if few := (ranking[0] < 0).any(axis=1).mean() if depth < opened.passages else 0:
             told = f"index.factory {opened.factory} found less than retrieve.depth, {depth}, for {few:.0%} of {split}'s"
             log.warning("warning: %s queries: its measures are too low; take fewer lists, or HNSW32 or Flat", told)
-        write_ranking(target, ranking, table, project.PASSAGES, opened.system)
-
-
-def index_system(encoder: "DualEncoder", system: str, matrix: Path, index: Path, runs: Path, params: Params) -> None:
-    """Write the index of a system's passage embeddings, and the runs that it gives with the system's encoder."""
-    build(matrix, index, factory=params.index.factory, pids=project.PASSAGES, system=system, seed=params.seed)
-    write_runs(encoder, index, runs, params)
+        write_ranking(runs / project.run_file(system, split).name, ranking, table, project.PASSAGES, system)

@@ -63,12 +63,10 @@ class Batch:
 def length_batches(
     lengths: NDArray[np.integer[Any]], batch_tokens: int, fixed: int | None = None
 ) -> list[NDArray[np.int64]]:
-    """Split texts into batches of at most `batch_tokens` padded tokens, longest first.
+    """Split texts into batches of at most `batch_tokens` padded tokens, longest first: what does not fit fails at once.
 
-    The longest come first so that a batch that does not fit in memory fails at once. Batches of equal width have equal
-    size (only the window's last may be smaller), because torch caches memory for every shape that it meets.
-
-    With `fixed`, what a batch costs besides its tokens, a batch ends early where its rest costs less as one more.
+    Batches of equal width have equal size, but for the last, as torch caches memory for every shape that it meets. With
+    `fixed`, what a batch costs besides its tokens, a batch ends early where its rest costs less as one more.
 
     *Shape:* lengths (n,) -> arrays of positions 0..n-1; each position is in exactly one.
     """
@@ -109,7 +107,6 @@ def text_batch(
 
     A pair is cut to `length` tokens in all, the longer text first, as by `longest_first` of the tokenizers library: an
     odd last token goes to the longer one, or to the second of two equal ones. A text alone is cut to `single_length`.
-
     *Shape:* rows (n,), (n,) -> (n, tokens).
     """
     is_pair, single_length = first_rows >= 0, single_length or length
@@ -221,9 +218,8 @@ def prepare_rows(inputs: Inputs, rows: Rows, batch_tokens: int) -> Prepared:
 def encode_prepared(prepared: Prepared, encode: Callable[[Batch], Tensor]) -> Matrix:
     """Run the model over prepared batches and put the vectors back into the rows' order. *Shape:* (n, d)."""
     vectors = torch.cat([encode(batch).float() for _, batch in prepared])
-    result = torch.empty_like(vectors)
-    result[torch.from_numpy(np.concatenate([rows for rows, _ in prepared])).to(vectors.device)] = vectors
-    return result.cpu().numpy()
+    order = np.concatenate([rows for rows, _ in prepared]).argsort()
+    return vectors[torch.from_numpy(order).to(vectors.device)].cpu().numpy()
 
 
 def encode_rows(

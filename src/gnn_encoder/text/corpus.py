@@ -1,7 +1,4 @@
-"""The corpus as a matrix on disk: E_P of every passage or view, or the h'_p that a GNN computes from it.
-
-It is written in windows, resumable, shared by all devices.
-"""
+"""The corpus as a matrix on disk, E_P of every passage or view, or h'_p; it is written in windows, and resumes."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -39,13 +36,10 @@ Transform = Callable[[int, Matrix], Matrix]  # of a window's embeddings, by its 
 
 def passage_inputs(encoder: DualEncoder, tokens: TextTokens) -> Inputs:
     """Passages alone, the input of E_P(p)."""
-    settings = encoder.settings
-    if settings.pair_length is not None:
-        raise UserError(
-            f"{encoder.tokenizer.name_or_path}: this encoder reads passages together with a query, not alone; "
-            "encode views of them instead (stage encode_views)"
-        )
-    return Inputs.singles(tokens, encoder.template, settings.passage_length)
+    if encoder.settings.pair_length is not None:
+        told = "this encoder reads passages together with a query, not alone; encode views of them (stage encode_views)"
+        raise UserError(f"{encoder.tokenizer.name_or_path}: {told}")
+    return Inputs.singles(tokens, encoder.template, encoder.settings.passage_length)
 
 
 def origin_of(model: Path, *texts: Path) -> Origin:
@@ -55,9 +49,9 @@ def origin_of(model: Path, *texts: Path) -> Origin:
 
 def same_encoder(model: Path, matrix: Path) -> Path | None:
     """`matrix` if it exists and is by the E_P of the dual-encoder in `model`, so that it can be reused; else None."""
-    is_made = (matrix / MANIFEST).is_file()
-    same = is_made and read_manifest(matrix).model_fingerprint == DualEncoder.passage_fingerprint(model)
-    return matrix if same else None
+    if not (matrix / MANIFEST).is_file():
+        return None
+    return matrix if read_manifest(matrix).model_fingerprint == DualEncoder.passage_fingerprint(model) else None
 
 
 def encode_corpus(
@@ -115,8 +109,7 @@ def _write(
     distributed.barrier()  # the first rank has made the file
     with writer:
         for number, block in in_turn(work, waiting, shape[0], WINDOW, label=f"encode {unit}", unit=unit):
-            first = number * WINDOW
-            writer.write(first, block if transform is None else transform(first, block))
+            writer.write(number * WINDOW, transform(number * WINDOW, block) if transform else block)
     if distributed.is_first():
         writer.finish(manifest)
     distributed.barrier()

@@ -1,7 +1,4 @@
-"""The cross-encoder M_ce: it reads query and passage together, and the vector of both is the feature of their edge.
-
-Many pairs go through it in windows sorted by length; results keep the pairs' order and survive a kill.
-"""
+"""The cross-encoder M_ce: it reads query and passage together, and the vector of both is the feature of their edge."""
 
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,6 @@
 """Where models run, in which number format, and what they make of a batch: a vector a text.
 
 On a GPU a batch in bf16 is packed: all its tokens stand in one row, in which FlashAttention keeps each text to itself.
-An H200 then encodes 1.1 to 1.6 times as many passages a second (benchmarks/README.md).
 """
 
 from contextlib import AbstractContextManager
@@ -35,9 +34,8 @@ def supports_bf16() -> bool:
 
 def working_dtype(precision: str) -> torch.dtype:
     """The dtype of a forward pass for `encoder.precision`; `auto` is bf16 where the machine computes it natively."""
-    if precision == "auto":
-        precision = "bf16" if supports_bf16() else "fp32"
-    return {"bf16": torch.bfloat16, "fp32": torch.float32}[precision]
+    is_narrow = supports_bf16() if precision == "auto" else precision == "bf16"
+    return torch.bfloat16 if is_narrow else torch.float32
 
 
 def autocast(dtype: torch.dtype) -> AbstractContextManager[object]:
@@ -74,11 +72,10 @@ def pack_where_possible(model: nn.Module) -> None:
     if not isinstance(model, PreTrainedModel) or model.config.model_type not in KINDS:
         return
     head = model.config.hidden_size // model.config.num_attention_heads
-    if head % 8 or head > 256 or not _has_kernel(model):  # what the kernel takes
-        return
-    AttentionInterface.register(PACKED, _attend)
-    AttentionMaskInterface.register(PACKED, _mask)
-    model.set_attn_implementation(PACKED)
+    if head % 8 == 0 and head <= 256 and _has_kernel(model):  # what the kernel takes
+        AttentionInterface.register(PACKED, _attend)
+        AttentionMaskInterface.register(PACKED, _mask)
+        model.set_attn_implementation(PACKED)
 
 
 def _has_kernel(model: PreTrainedModel) -> bool:
@@ -105,23 +102,16 @@ def token_states(model: Any, batch: Batch) -> tuple[Tensor, Tensor]:
     return row[send(where.clamp(max=len(positions[0]) - 1), place)], send(batch.attention_mask, place)
 
 
-def _attend(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    *,
-    ends: Tensor | None = None,
-    longest: int = 0,
-    **options: Any,
-) -> tuple[Tensor, Tensor | None]:
-    """Attention within the texts of a packed row, from one of `ends` to the next; without them SDPA's, whose shapes."""
+def _attend(module: nn.Module, *inputs: Any, ends: Tensor | None = None, longest: int = 0, **options: Any) -> Any:
+    """Attention within the texts of a packed row, from one of `ends` to the next; without them SDPA's, whose shapes.
+
+    `inputs` are query, key, value and mask.
+    """
     if ends is None:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+        return sdpa_attention_forward(module, *inputs, **options)
     from torch.nn.attention.varlen import varlen_attn  # only here: it needs CUDA
 
-    q, k, v = (each[0].transpose(0, 1).contiguous() for each in (query, key, value))
+    q, k, v = (each[0].transpose(0, 1).contiguous() for each in inputs[:3])
     found: Any = varlen_attn(q, k, v, ends, ends, longest, longest, scale=options.get("scaling"))
     return found[None], None
 

@@ -65,11 +65,10 @@ class DualEncoderSettings:
 
 
 class DualEncoder(TextModel):
-    """One transformer for queries and passages, or one for each.
+    """One transformer for queries and passages, or one for each; the score of two embeddings is their dot product.
 
-    With `pair_length` it is a Dual-Cross-Encoder (Eq. 4, 5): E_Q reads the query alone as before, and E_P reads a query
-    and a passage together, `[CLS] q [SEP] p [SEP]`. The score of two embeddings is always their dot product (Eq. 1):
-    with `similarity: cosine` embeddings have length 1. The temperature belongs to the loss, not to the embeddings.
+    With `similarity: cosine` embeddings have length 1. The temperature belongs to the loss, not to the embeddings. With
+    `pair_length` it is a Dual-Cross-Encoder (Eq. 4, 5): E_P reads a query and a passage, `[CLS] q [SEP] p [SEP]`.
     """
 
     def __init__(
@@ -145,7 +144,7 @@ class DualEncoder(TextModel):
         return 1.0 / self.settings.temperature
 
     def prefix_of(self, table: Path) -> str:
-        """What is put before each text of a table."""
+        """The queries' or the passages' prefix."""
         return self.settings.passage_prefix if holds_passages(table) else self.settings.query_prefix
 
     def encode_queries(self, batch: Batch) -> Tensor:
@@ -190,10 +189,8 @@ def check_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
     table: Any = model.get_input_embeddings()
     largest, rows = max(tokenizer.get_vocab().values()), len(table.weight)
     if largest >= rows:
-        raise UserError(
-            f"model {name!r}: its tokenizer numbers tokens up to {largest}, but it has {rows} embeddings; name files "
-            "that belong together, or give the model a row a token (resize_token_embeddings of transformers)"
-        )
+        told = f"its tokenizer numbers tokens up to {largest}, but it has {rows} embeddings"
+        raise UserError(f"model {name!r}: {told}; name files that belong together, or call its resize_token_embeddings")
     vectors = []
     with explained(name):  # it reads a text for the first time
         for texts in (["a"], ["a", "a " * 8]):
@@ -202,10 +199,8 @@ def check_model(name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenize
             vectors.append(embedding(found, mask, pooling="mean", similarity="cosine")[0])
     off = float((vectors[0] - vectors[1]).norm())
     if not off <= ROUNDING:  # also where it is NaN
-        raise UserError(
-            f"model {name!r}: its vector of a text beside a longer one is another than of the text alone, by {off:.2g} "
-            f"of its length where at most {ROUNDING} is rounding, so that it reads padding; take another encoder.model"
-        )
+        told = f"its vector of a text beside a longer one is another than of the text alone, by {off:.2g} of its length"
+        raise UserError(f"model {name!r}: {told}, so that it reads padding; take another encoder.model")
 
 
 def allow_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str, tokens: int) -> None:

@@ -1,9 +1,8 @@
 """Pretrained models: loaded from a folder, a hub name or an installed package, and what their own files state.
 
-What a model's files state of its use holds where params.yaml leaves it open. A model of sentence-transformers states in
-`modules.json` and in its Pooling's config how states become a vector, and whether this gets length 1 (Normalize).
-`sentence_bert_config.json`, or else the tokenizer's config, has the most tokens of a text, and
-`config_sentence_transformers.json` what the model wants before a query and before a passage.
+What a model's files state of its use holds where params.yaml leaves it open: how states become a vector, and whether
+this gets length 1 (`modules.json` of sentence-transformers, and its Pooling's config), the most tokens of a text
+(`sentence_bert_config.json`, or else the tokenizer's), and what comes before it (`config_sentence_transformers.json`).
 """
 
 import importlib.util
@@ -110,8 +109,8 @@ def load_model(
 ) -> PreTrainedModel:
     """A transformer in float32 with its dropout set, from safetensors only; `options` are fields of its configuration.
 
-    It is of the class `kind`, or what encodes texts: the encoder alone of T5 and its like. `seed` draws the weights
-    that the folder does not hold, of a new head or of a pooler that nothing reads.
+    It is of the class `kind`, or else encodes texts. `seed` draws the weights that the folder does not hold: a new
+    head's, or a pooler's, which nothing reads.
     """
     with explained(source.model):
         folder, origin = resolve(source.model), source.origin
@@ -143,10 +142,8 @@ def _encoding(name: str, config: PretrainedConfig) -> Any:
     if type(config) in AutoModelForTextEncoding._model_mapping and not hasattr(config, "auto_map"):
         return AutoModelForTextEncoding
     if config.is_encoder_decoder:
-        raise UserError(
-            f"model {name!r} is an encoder-decoder, and transformers has no encoder alone of type {config.model_type}; "
-            "take an encoder, or T5's"
-        )
+        told = f"is an encoder-decoder, and transformers has no encoder alone of type {config.model_type}"
+        raise UserError(f"model {name!r} {told}; take an encoder, or T5's")
     return AutoModel
 
 
@@ -155,10 +152,8 @@ def _check_complete(name: str, model: PreTrainedModel, missing: set[str], *, new
     base = "" if model.base_model is model else f"{model.base_model_prefix}."
     needed = sorted(key for key in missing if "pooler" not in key and (key.startswith(base) or not new_head))
     if needed:
-        raise UserError(
-            f"model {name!r} holds no weights for {len(needed)} parameters of its configuration, such as {needed[0]}; "
-            "it is a model of another kind or its config.json was changed: name a folder whose files belong together"
-        )
+        told = f"holds no weights for {len(needed)} parameters of its configuration, such as {needed[0]}"
+        raise UserError(f"model {name!r} {told}; name a folder whose files belong together")
 
 
 def attention_implementation() -> str | None:
@@ -175,10 +170,8 @@ def explained(model: str) -> Iterator[None]:
         raise
     except Exception as error:  # odd values in a folder's files raise errors of any kind
         reason = " ".join(str(error).split())[:300]
-        raise UserError(
-            f"model {model!r} cannot be loaded: {reason}; it must be a save_pretrained folder with safetensors, a hub "
-            "name, or package:NAME/FOLDER (see encoder.model)"
-        ) from error
+        cure = "name a save_pretrained folder with safetensors, a hub name, or package:NAME/FOLDER (see encoder.model)"
+        raise UserError(f"model {model!r} cannot be loaded: {reason}; {cure}") from error
 
 
 def positions(model: PreTrainedModel) -> int | None:
@@ -204,7 +197,6 @@ class Files(BaseModel):
     """The keys that are read of the other files, of checked types; others are allowed, and so is null."""
 
     model_config = ConfigDict(extra="allow")
-
     # config_sentence_transformers.json
     prompts: dict[str, str | None] | None = None
     default_prompt_name: str | None = None
@@ -285,8 +277,8 @@ def _pooling(source: Source, folder: str) -> str:
     name, names = f"{folder}/config.json", {switch: kind for kind, switch in POOLING.items()}
     config = _read_file(source, name, Files) or Files()
     on = [key for key, value in (config.model_extra or {}).items() if key.startswith("pooling_mode_") and value]
-    kinds = config.pooling_mode or [names.get(switch, switch) for switch in on] or ["mean"]
-    kinds = [kinds] if isinstance(kinds, str) else kinds
+    mode = config.pooling_mode or [names.get(switch, switch) for switch in on] or "mean"
+    kinds = [mode] if isinstance(mode, str) else mode
     if len(kinds) != 1 or kinds[0] not in POOLING:
         raise _refused(source, f"{name} pools by {' and '.join(kinds)}, where one of {', '.join(POOLING)} can be had")
     if config.include_prompt is False:

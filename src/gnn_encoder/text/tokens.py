@@ -1,8 +1,6 @@
-"""Tokens of a text table on disk: the table is tokenised once, and every later stage maps the files into memory.
+"""Tokens of a text table on disk, made once and mapped: `ids.npy`, all texts' one after another, and `offsets.npy`.
 
-There are two files: `ids.npy`, the token ids of all texts without special tokens, one text after another, and
-`offsets.npy`, where each text begins. Batches add a model's special tokens (`Template`), so that a query, a passage
-and a pair for the cross-encoder all come from the same ids.
+They are without a model's special tokens, which batches add (`Template`): single texts and pairs come of the same ids.
 """
 
 from collections.abc import Iterator, Sequence
@@ -41,10 +39,8 @@ class Template:
         self.single_prefix, self.single_suffix = single.ids[: alone.start], single.ids[alone.stop :]
         self.second_type = pair.type_ids[second.start]
         if tokenizer.pad_token_id is None:
-            raise UserError(
-                f"{tokenizer.name_or_path}: its tokenizer has no padding token, which batches need; set pad_token in "
-                "its tokenizer_config.json"
-            )
+            told = "its tokenizer has no padding token, which batches need; set pad_token in its tokenizer_config.json"
+            raise UserError(f"{tokenizer.name_or_path}: {told}")
         self.pad = int(tokenizer.pad_token_id)
 
 

@@ -1,7 +1,4 @@
-"""Candidates of many queries: searched for, spread over the ranks, scored by M_ce, and denoised (section 3.4).
-
-M_ce's score of a query and a passage is sigmoid(logit): thresholds apply to it.
-"""
+"""Candidates of many queries: searched for, spread over the ranks, scored by M_ce, and denoised (section 3.4)."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -51,7 +48,7 @@ def find_candidates(
     """Search for all queries that `folder` has no candidates of yet, and read those of all, window by window.
 
     A kill keeps the windows that are done, and ranks share them. `find` gives the best passages of some queries and
-    their scores, as `candidates_table` takes them; `identical` and `pairs` say which of them `distinct` leaves out.
+    their scores; `identical` and `pairs` say which of them `distinct` leaves out.
     """
 
     def search(numbers: Iterator[int]) -> Iterator[tuple[int, pl.DataFrame]]:
@@ -94,8 +91,8 @@ def read_top(path: Path, ranks: int | None) -> pl.DataFrame:
 def spread(candidates: pl.DataFrame, depth: int, count: int) -> pl.DataFrame:
     """So many of each query's first `depth` candidates: most from the top, ever fewer below.
 
-    The top holds most of the relevant passages, labelled or not, and of the negatives that are hard. Ranks are evenly
-    spread on a logarithmic scale: 8 of the first 50 are 0, 1, 2, 4, 8, 15, 28, 49. Columns query, passage.
+    Ranks are evenly spread on a logarithmic scale: 8 of the first 50 are 0, 1, 2, 4, 8, 15, 28, 49, since the top holds
+    most of the relevant passages and of the hard negatives. Columns query, passage.
     """
     ranks = np.arange(min(count, depth))
     wanted = np.rint(np.geomspace(1, depth, len(ranks))).astype(np.int64) - 1 if count > 1 else ranks
@@ -119,16 +116,13 @@ def denoise(
     found = unlabelled.filter(pl.col("score") > positive_threshold).select("query", "passage")
     hard = unlabelled.filter(pl.col("score") < negative_threshold).select("query", "passage")
     rest = unlabelled.filter(pl.col("score") <= positive_threshold).join(hard, on="query", how="anti")
-    fallback = (
-        rest.sort("query", "score", "passage").group_by("query", maintain_order=True).first().select("query", "passage")
-    )
+    fallback = rest.sort("query", "score", "passage").unique("query", keep="first").select("query", "passage")
     table = examples_table(*(pl.concat(both).sort("query", "passage") for both in ((pairs, found), (hard, fallback))))
-    asked = pl.col("query").is_in(scored["query"].unique().implode())
-    table = table.with_columns(negatives=pl.when(asked).then("negatives"))
-    queries = scored["query"].n_unique()
+    asked = scored["query"].unique()
+    table = table.with_columns(negatives=pl.when(pl.col("query").is_in(asked.implode())).then("negatives"))
     counts = {
         "queries": len(table),
-        "queries_without_positive_left_out": queries - scored.join(table, on="query", how="semi")["query"].n_unique(),
+        "queries_without_positive_left_out": int((~asked.is_in(table["query"].implode())).sum()),
         "queries_given_their_lowest_candidate_as_negative": len(fallback),
         "queries_without_negative": int((table["negatives"].list.len() == 0).sum()),
         "labelled_positives": len(pairs),
@@ -142,7 +136,7 @@ def denoise(
 def score_lists(
     lists: pl.DataFrame, queries: Path, work: Path, params: Params, *, cross_encoder: Path, max_length: int
 ) -> pl.DataFrame:
-    """Add M_ce's `score`, 0..1, to pairs (columns query, passage) of the table `queries`.
+    """Add M_ce's `score`, sigmoid(logit), to pairs (columns query, passage) of the table `queries`.
 
     M_ce, in the folder `cross_encoder`, reads at most `max_length` tokens a pair; `work` keeps what it has scored.
     """

@@ -1,7 +1,4 @@
-"""The dev score of an encoder while it trains: RR@10 of a fixed sample of dev queries, by retrieval or by reranking.
-
-A dual-encoder's queries rank a fixed pool of passages; M_ce's rerank the candidates of each.
-"""
+"""The dev score of an encoder while it trains: RR@10 of fixed dev queries, which rank a pool or M_ce's candidates."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -33,6 +30,7 @@ from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 
+Mask = NDArray[np.bool_]
 WHOLE = 2_000  # a corpus of at most so many passages is ranked whole
 POOL_DEPTH = 10  # passages that a dev query adds to a pool; the systems that make it share them
 CUTOFF = 10  # of the reciprocal rank
@@ -52,12 +50,9 @@ def retrieved_pairs(queries: Rows, retrieved: NDArray[np.integer[Any]]) -> pl.Da
 
 
 def candidates_of(queries: Rows, pairs: pl.DataFrame, retrieved: pl.DataFrame) -> pl.DataFrame:
-    """The relevant and the `retrieved` pairs of the sampled queries, as the DEV_CANDIDATES table.
-
-    `pairs` and `retrieved` have the columns query, passage. *Shape:* queries (q,).
-    """
+    """The relevant and the `retrieved` pairs (columns query, passage) of some queries, as the DEV_CANDIDATES table."""
     relevant = pairs.select("query", "passage", relevant=pl.lit(True))
-    others = retrieved.select("query", "passage").unique().join(pairs, on=["query", "passage"], how="anti")
+    others = retrieved.unique().join(pairs, on=["query", "passage"], how="anti")
     found = pl.concat([relevant, others.with_columns(relevant=pl.lit(False))])
     return found.filter(pl.col("query").is_in(queries.tolist())).sort("query", "passage")
 
@@ -76,9 +71,9 @@ def write_dev(folder: Path, runs: Mapping[str, Path], params: Params) -> None:
     sample = sample_queries(pairs, params.dev.queries, params.seed)
     depth = -(-POOL_DEPTH // len(ranked))  # of each: together they bring in as many as M_de alone for MGT
     top = pl.concat([found.filter(pl.col("rank") <= depth) for found in ranked.values()])
-    retrieved = with_rows(top, queries, project.PASSAGES).filter(pl.col("query").is_in(sample.tolist()))
-    found = retrieved.select("query", "passage").unique()
-    pool = candidates_of(sample, with_answered(pairs, found, queries, project.PASSAGES, answers), retrieved)
+    found = with_rows(top, queries, project.PASSAGES).filter(pl.col("query").is_in(sample.tolist()))
+    found = found.select("query", "passage").unique()
+    pool = candidates_of(sample, with_answered(pairs, found, queries, project.PASSAGES, answers), found)
     write_table(folder / project.DEV_CANDIDATES.name, DEV_CANDIDATES, [pool.to_arrow()])
 
 
@@ -88,8 +83,8 @@ class DevSample:
 
     queries: Rows  # (q,) rows of the dev table, in order
     pool: Rows  # (p,) passage rows, sorted
-    relevant: NDArray[np.bool_]  # (q, p)
-    own: NDArray[np.bool_] | None = None  # (q, p), passages that a query is itself, which it does not rank
+    relevant: Mask  # (q, p)
+    own: Mask | None = None  # (q, p), passages that a query is itself, which it does not rank
 
 
 def dev_sample(
@@ -104,7 +99,7 @@ def dev_sample(
     judged = pairs.filter(asked)["passage"].to_numpy().astype(np.int64)
     pool = np.unique(np.concatenate([retrieved.reshape(-1).astype(np.int64), judged]))
 
-    def among(pairs: pl.DataFrame) -> NDArray[np.bool_]:
+    def among(pairs: pl.DataFrame) -> Mask:
         mask = np.zeros((len(queries), len(pool)), dtype=bool)
         pairs = pairs.filter(asked, pl.col("passage").is_in(pool.tolist()))
         rows, columns = (pairs[name].to_numpy() for name in ("query", "passage"))
@@ -147,42 +142,26 @@ def retrieval_score(
     return float(reciprocal_ranks(*sides, own=sample.own, views=read.count, pool=read.pool).mean())
 
 
-def reranking_score(
-    model: CrossEncoder,
-    candidates: pl.DataFrame,
-    queries: TextTokens,
-    passages: TextTokens,
-    *,
-    max_length: int,
-    batch_tokens: int,
-) -> float:
-    """RR@10 of the sampled queries, each of which ranks its own passages of a DEV_CANDIDATES table by M_ce."""
-    pairs = Inputs.of_table(candidates, queries, passages, model.template, max_length)
+def reranking_score(model: CrossEncoder, candidates: pl.DataFrame, pairs: Inputs, batch_tokens: int) -> float:
+    """RR@10 of the sampled queries, each of which ranks its `pairs` of a DEV_CANDIDATES table by M_ce."""
     with no_grad_eval(model):
         how = model.column_of_logits, batch_tokens, 1
         logits = shared_rows(np.arange(len(pairs)), WINDOW, 1, lambda part: encode_rows(pairs, part, *how))
     return reranked_reciprocal_rank(candidates.with_columns(score=logits[:, 0].cpu().numpy()))
 
 
-def reranked_reciprocal_rank(scored: pl.DataFrame, depth: int = CUTOFF) -> float:
-    """MRR@depth of candidates (columns query, relevant, score) by score; of equal ones the earlier row comes first."""
+def reranked_reciprocal_rank(scored: pl.DataFrame) -> float:
+    """RR@10 of candidates (columns query, relevant, score) by score; of equal ones the earlier row comes first."""
     order = pl.col("score").rank("ordinal", descending=True).over("query")
     best = scored.with_columns(rank=order).filter("relevant").group_by("query").agg(pl.col("rank").min())["rank"]
     # Sorted, since the groups come in any order and a sum depends on it in its last bits.
-    return float((1 / best.filter(best <= depth).sort()).sum()) / scored["query"].n_unique()
+    return float((1 / best.filter(best <= CUTOFF).sort()).sum()) / scored["query"].n_unique()
 
 
 def reciprocal_ranks(
-    queries: Tensor,
-    passages: Tensor,
-    relevant: NDArray[np.bool_],
-    depth: int = CUTOFF,
-    *,
-    own: NDArray[np.bool_] | None = None,
-    views: int = 1,
-    pool: Pool = BEST,
+    queries: Tensor, passages: Tensor, relevant: Mask, *, own: Mask | None = None, views: int = 1, pool: Pool = BEST
 ) -> NDArray[np.float64]:
-    """RR@depth of the queries, each of which ranks all passages but its `own` by their dot products.
+    """RR@10 of the queries, each of which ranks all passages but its `own` by their dot products.
 
     With several views a passage's score is what `pool` makes of theirs.
 
@@ -196,13 +175,12 @@ def reciprocal_ranks(
             scores = torch.from_numpy(pool.scores(scores.unflatten(1, (-1, views)).cpu().numpy()))
         if own is not None:
             scores[torch.from_numpy(own[part])] = -torch.inf
-        top = scores.topk(min(depth, scores.shape[1]), dim=1).indices.cpu().numpy()
-        hits = np.take_along_axis(relevant[part], top, axis=1)
-        ranks.append(of_hits(hits))
+        top = scores.topk(min(CUTOFF, scores.shape[1]), dim=1).indices.cpu().numpy()
+        ranks.append(of_hits(np.take_along_axis(relevant[part], top, axis=1)))
     return np.concatenate(ranks)
 
 
-def of_hits(hits: NDArray[np.bool_]) -> NDArray[np.float64]:
+def of_hits(hits: Mask) -> NDArray[np.float64]:
     """The reciprocal rank of each query's first hit; 0 without one. *Shape:* (q, depth) -> (q,)."""
     return np.where(hits.any(axis=1), 1.0 / (1 + hits.argmax(axis=1)), 0.0)
 

@@ -1,6 +1,7 @@
 """Training a dual-encoder by Eq. 2, or by PAIR's Eq. 6, with in-batch, hard and cross-batch negatives."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -62,11 +63,10 @@ class Representations:
                 self._graph.backward(gradient)
             return
         for chunk, state in zip(self.chunks, self._states, strict=True):
-            # The second pass must draw the same dropout as the first, and then restore the random state.
             after = _random_state()
-            _set_random_state(state)
+            _set_random_state(*state)  # the second pass draws the same dropout as the first
             vectors = self._encode(self._batch.part(chunk))
-            _set_random_state(after)
+            _set_random_state(*after)
             if vectors.requires_grad:
                 vectors.backward(gradient[torch.from_numpy(chunk).to(gradient.device)])
 
@@ -75,12 +75,13 @@ def _random_state() -> tuple[Tensor, Tensor | None]:
     return torch.get_rng_state(), torch.cuda.get_rng_state() if torch.cuda.is_available() else None
 
 
-def _set_random_state(state: tuple[Tensor, Tensor | None]) -> None:
-    torch.set_rng_state(state[0])
-    if state[1] is not None:
-        torch.cuda.set_rng_state(state[1])
+def _set_random_state(of_cpu: Tensor, of_gpu: Tensor | None) -> None:
+    torch.set_rng_state(of_cpu)
+    if of_gpu is not None:
+        torch.cuda.set_rng_state(of_gpu)
 
 
+@dataclass(frozen=True)
 class Texts:
     """Queries and passages as batches for an encoder, which reads `batch_tokens` padded tokens at a time.
 
@@ -89,34 +90,27 @@ class Texts:
     query that the passage was drawn for; `plain_share` of them it reads alone.
     """
 
-    def __init__(
-        self,
-        encoder: DualEncoder,
-        queries: TextTokens,
-        passages: TextTokens,
-        beside: TextTokens | None = None,
-        *,
-        plain_share: float = 0.0,
-        batch_tokens: int = 2**31,
-        chunk_size: int = 2**31,
-    ) -> None:
-        self._template, self._settings = encoder.template, encoder.settings
-        self.query_tokens, self.passage_tokens, self._beside = queries, passages, beside
-        self._plain_share, self.batch_tokens, self._chunk_size = plain_share, batch_tokens, chunk_size
+    encoder: DualEncoder
+    query_tokens: TextTokens
+    passage_tokens: TextTokens
+    beside: TextTokens | None = None
+    plain_share: float = 0.0
+    batch_tokens: int = 2**31
+    chunk_size: int = 2**31
 
     def represented(self, encode: Callable[[Batch], Tensor], batch: Batch) -> Representations:
         """Embeddings of a batch, which pass their gradient on to `encode`'s parameters."""
-        longest = self._settings.pair_length or self._settings.passage_length
+        longest = self.encoder.settings.pair_length or self.encoder.settings.passage_length
         encode_parts = partial(encode_by_length, encode, batch_tokens=self.batch_tokens)
-        return Representations(encode_parts, batch, self._chunk_size * padded(longest))
+        return Representations(encode_parts, batch, self.chunk_size * padded(longest))
 
     def queries(self, rows: Rows) -> Batch:
         """Queries by row, padded."""
-        return single_batch(self.query_tokens, rows, self._template, self._settings.query_length)
+        return single_batch(self.query_tokens, rows, self.encoder.template, self.encoder.settings.query_length)
 
     def passages(self, rows: Rows) -> Batch:
-        """Passages by row, passage_inputs, padded."""
-        return single_batch(self.passage_tokens, rows, self._template, self._settings.passage_length)
+        """Passages by row, alone, padded."""
+        return single_batch(self.passage_tokens, rows, self.encoder.template, self.encoder.settings.passage_length)
 
     def passages_of(self, batch: TrainingBatch, part: Rows) -> Batch:
         """The passages `batch.passages[part]` as E_P reads them: alone, or together with a query.
@@ -125,18 +119,18 @@ class Texts:
         that it was drawn for, f: (q, d+, d-) -> (q, q + d+, q + d-) (Dual-Cross-Encoder Eq. 8). With `beside` it is one
         of the passage's own generated queries, as in the index, and another one than the training query itself.
         """
-        settings, rows, asked = self._settings, batch.passages[part], batch.asked[part]
+        settings, rows, asked = self.encoder.settings, batch.passages[part], batch.asked[part]
         if settings.pair_length is None:
             return self.passages(rows)
         first, first_rows = self.query_tokens, asked
-        if self._beside is not None:
+        if self.beside is not None:
             # A generated training query in row r is view r % views of its passage: the next view is another query.
-            first, views = self._beside, len(self._beside) // len(self.passage_tokens)
+            first, views = self.beside, len(self.beside) // len(self.passage_tokens)
             first_rows = rows * views + (asked + 1) % views
         # The batch's own queries are the seed: a resumed training draws the same, and another pass draws anew.
-        alone = np.random.default_rng(batch.queries).random(len(batch.passages))[part] < self._plain_share
+        alone = np.random.default_rng(batch.queries).random(len(batch.passages))[part] < self.plain_share
         texts = first, np.where(alone, -1, first_rows), self.passage_tokens, rows
-        return text_batch(*texts, self._template, settings.pair_length, settings.passage_length)
+        return text_batch(*texts, self.encoder.template, settings.pair_length, settings.passage_length)
 
 
 def open_texts(encoder: DualEncoder, queries: Path, section: Encoder) -> Texts:
@@ -220,38 +214,34 @@ def contrastive_step(
     return loss.item()
 
 
+@dataclass
 class ContrastiveTask:
-    """Training of a dual-encoder by `batch_loss`, in which `alpha` is the weight of PAIR's passage-centric loss.
+    """Training of a dual-encoder by `batch_loss`, in which `alpha` is the weight of PAIR's passage-centric loss."""
 
-    `draw` makes the batch of each of so many steps. `dev` is the sample that its dev score is of, and tokens of the dev
-    queries. In search E_P reads `views`, or else passages alone.
-    """
+    encoder: DualEncoder
+    texts: Texts
+    examples: Examples
+    draw: Callable[[int], TrainingBatch]  # the batch of each of so many steps
+    steps: int
+    dev: tuple[DevSample, TextTokens]  # the sample that the dev score is of, and tokens of the dev queries
+    views: Views | None = None  # what E_P reads in search; None: passages alone
+    alpha: float = 0.0
 
-    def __init__(
-        self,
-        encoder: DualEncoder,
-        texts: Texts,
-        examples: Examples,
-        draw: Callable[[int], TrainingBatch],
-        steps: int,
-        *,
-        dev: tuple[DevSample, TextTokens],
-        views: Views | None = None,
-        alpha: float = 0.0,
-    ) -> None:
-        self.modules: dict[str, nn.Module] = {"encoder": encoder}
-        read = views or Views(inputs=passage_inputs(encoder, texts.passage_tokens))
-        self.evaluate = partial(retrieval_score, encoder, *dev, read, texts.batch_tokens)
-        self._encoder, self._texts, self._examples, self._alpha = encoder, texts, examples, alpha
-        self._draw, self._steps = draw, steps
-        encoder.train()
+    def __post_init__(self) -> None:
+        self.modules: dict[str, nn.Module] = {"encoder": self.encoder}
+        self.encoder.train()
 
     def __len__(self) -> int:
-        return self._steps
+        return self.steps
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch, through GradCache."""
-        return contrastive_step(self._encoder, self._texts, self._draw(number), self._examples, alpha=self._alpha)
+        return contrastive_step(self.encoder, self.texts, self.draw(number), self.examples, alpha=self.alpha)
+
+    def evaluate(self) -> float:
+        """RR@10 of the dev sample by retrieval."""
+        read = self.views or Views(inputs=passage_inputs(self.encoder, self.texts.passage_tokens))
+        return retrieval_score(self.encoder, *self.dev, read, self.texts.batch_tokens)
 
 
 def train_dual_encoder(

@@ -36,8 +36,8 @@ class Ragged:
         """Lists of these sizes, one after another."""
         return cls(values, np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]))
 
-    def places(self, items: Rows, count: int, generator: np.random.Generator) -> Rows:
-        """Places in `values` of `count` drawn members of each of the lists `items`, all different if there are so many.
+    def draw(self, items: Rows, count: int, generator: np.random.Generator) -> Rows:
+        """`count` drawn members of each of the lists `items`, all different if there are so many.
 
         *Shape:* items (n,) -> (n, count). Lists must not be empty.
         """
@@ -45,12 +45,8 @@ class Ragged:
         start = generator.random(len(items)) * sizes
         # Steps of equal size round the list from a random start hit different members as long as count <= size.
         order = start[:, None] + np.arange(count) * np.maximum(1, sizes // max(1, count))[:, None]
-        drawn: Rows = self.offsets[items][:, None] + order.astype(np.int64) % sizes[:, None]
+        drawn: Rows = self.values[self.offsets[items][:, None] + order.astype(np.int64) % sizes[:, None]]
         return drawn
-
-    def draw(self, items: Rows, count: int, generator: np.random.Generator) -> Rows:
-        """The members at drawn `places`."""
-        return self.values[self.places(items, count, generator)]
 
 
 @dataclass(frozen=True)
@@ -105,10 +101,7 @@ class Examples:
 
     @cached_property
     def _spared(self) -> Rows:
-        """Pairs that are never negatives, by the first passage of each text, as `known`: relevant, or the query itself.
-
-        All copies of a passage have one key, so that memory does not grow with their number.
-        """
+        """Pairs that are never negatives, as `known`: relevant, or the query itself; all copies have one key."""
         own = pair_keys(self.identical.own, self.n_passages)
         keys = np.unique(np.concatenate([self.known, own])) if len(own) else self.known
         if not len(self.identical.copies):
@@ -141,11 +134,7 @@ class Examples:
 
 
 def examples_table(positives: pl.DataFrame, negatives: pl.DataFrame) -> pl.DataFrame:
-    """The EXAMPLES table of pairs, columns query, passage, in whose order the lists are.
-
-    A query without positives is left out. One without negatives has an empty list, and training draws random passages
-    for it.
-    """
+    """The EXAMPLES table of pairs (query, passage), in whose order the lists are: of each query that has positives."""
     left = positives.group_by("query", maintain_order=True).agg(positives="passage")
     right = negatives.group_by("query", maintain_order=True).agg(negatives="passage")
     return left.join(right, on="query", how="left").sort("query").with_columns(pl.col("negatives").fill_null([]))
@@ -173,10 +162,7 @@ def to_examples(
 
 
 def open_examples(path: Path, queries: Path, own: str | Path = "train", *, scored: bool = False) -> Examples:
-    """An EXAMPLES table of the table `queries`, by `to_examples`, with the counts of a log as weights.
-
-    `own` says which passages these are themselves, as `Identical.read` takes it.
-    """
+    """An EXAMPLES table of the table `queries`, with the counts of a log as weights; `own`: as of `Identical.read`."""
     identical, n_passages = Identical.read(project.IDENTICAL, own), count_rows(project.PASSAGES)
     examples = to_examples(read_table(path, EXAMPLES), n_passages, identical=identical, scored=scored)
     return examples.weighed(pair_counts(queries, project.COUNTS, project.PASSAGES))
@@ -192,14 +178,12 @@ class TrainingBatch:
     @property
     def asked(self) -> Rows:
         """The query that each passage was drawn for, as positive or hard negative. *Shape:* as `passages`."""
-        n_negatives = len(self.passages) // len(self.queries) - 1
-        return np.concatenate([self.queries, np.repeat(self.queries, n_negatives)])
+        return np.concatenate([self.queries, np.repeat(self.queries, self.negatives)])
 
-    def own(self, asked: Rows) -> Rows:
-        """Where `passages` has what was drawn for some of the queries, positives first. *Shape:* (q,) -> (q, each)."""
-        n_negatives = len(self.passages) // len(self.queries) - 1
-        others = len(self.queries) + asked[:, None] * n_negatives + np.arange(n_negatives)
-        return np.concatenate([asked[:, None], others], axis=1)
+    @property
+    def negatives(self) -> int:
+        """Hard negatives of a query."""
+        return len(self.passages) // len(self.queries) - 1
 
 
 def draw_batch(examples: Examples, items: Rows, negatives: int, generator: np.random.Generator) -> TrainingBatch:
@@ -235,8 +219,8 @@ def local_share(items: Rows) -> Rows:
 def local_part(batch: TrainingBatch) -> tuple[Rows, Rows]:
     """The places of this rank's queries in a batch, and of the passages that were drawn for them, positives first."""
     asked = local_share(np.arange(len(batch.queries)))
-    own = batch.own(asked)
-    return asked, np.concatenate([own[:, 0], own[:, 1:].reshape(-1)])
+    others = len(batch.queries) + asked[:, None] * batch.negatives + np.arange(batch.negatives)
+    return asked, np.concatenate([asked, others.reshape(-1)])
 
 
 class BatchSampler:

@@ -84,11 +84,10 @@ def fit(
     """Train `task`, and return one row per optimiser step or evaluation: phase, step, loss, dev_rr10.
 
     Afterwards its modules hold the weights of the best dev score, the weights before training included; of equal scores
-    the earliest counts. Without evaluation they hold the last weights.
+    the earliest counts. Without evaluation they hold the last weights. If `folder` holds checkpoints, training resumes.
 
-    It evaluates each `evaluate_every` steps, if at all. If `folder` has the files `last.pt` and `best.pt`, training
-    resumes. `groups` are AdamW's, with `params` and `lr`; `name` is the phase's in the history, and `title` is what the
-    log calls it. `start` is the dev score of the weights before training, where it is known.
+    `groups` are AdamW's, with `params` and `lr`; `name` is the phase's in the history, and `title` is what the log
+    calls it. `start` is the dev score of the weights before training, where it is known.
     """
     keep_freed_memory()
     parameters = [parameter for group in groups for parameter in group["params"]]
@@ -96,7 +95,7 @@ def fit(
     base_rates = [group["lr"] for group in groups]
     run = _Run(task, optimizer, folder, name, title, evaluate_every, start)
     with tqdm(total=len(task), initial=run.step, desc=title, unit=" steps") as bar:
-        while not run.is_over():
+        while run.step < len(task):
             torch.manual_seed(int(np.random.SeedSequence([seed, run.step, distributed.rank()]).generate_state(1)[0]))
             for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
                 group["lr"] = rate * rate_factor(run.step, len(task))
@@ -116,20 +115,10 @@ def fit(
 
 
 def fit_evenly(
-    task: Task,
-    model: DualEncoder | CrossEncoder,
-    learning_rate: float,
-    params: Params,
-    folder: Path,
-    *,
-    name: str,
-    title: str,
+    task: Task, model: DualEncoder | CrossEncoder, rate: float, params: Params, folder: Path, *, name: str, title: str
 ) -> None:
-    """Train one model, and write it to `folder` with its learning curve.
-
-    It has `dev.evaluations` dev scores after that of its start.
-    """
-    groups, every = [parameter_group(model, learning_rate)], evaluate_every(len(task), params.dev.evaluations)
+    """Train one model, with `dev.evaluations` dev scores after the start's, and write it with its learning curve."""
+    groups, every = [parameter_group(model, rate)], evaluate_every(len(task), params.dev.evaluations)
     history = fit(task, groups, folder / WORK, name=name, title=title, seed=params.seed, evaluate_every=every)
     model.save(folder)
     write_history(folder / HISTORY, history)
@@ -141,10 +130,9 @@ def evaluate_every(steps: int, evaluations: int) -> int:
 
 
 def keep_freed_memory() -> None:
-    """Make this process reuse freed memory from now on, where the C library is glibc. Results do not change.
+    """Make this process reuse freed memory from now on, where the C library is glibc.
 
-    The tensors of a step are so large that glibc gives each a memory mapping of its own, which it zeroes page by page
-    on first touch. On a CPU these are tens of thousands of page faults per step and a fifth of its time.
+    It maps anew each tensor of a step, which is large, and zeroes it page by page: on a CPU a fifth of a step's time.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform.startswith("linux") else None
     if mallopt:  # musl has none
@@ -177,15 +165,13 @@ class _Run:
         elif self.evaluate_every and len(self.task):
             self.evaluate(self.start)
 
-    def is_over(self) -> bool:
-        return self.step >= len(self.task)
-
     def after_step(self, loss: float) -> None:
         self.step += 1
         self.history.append({"phase": self.name, "step": self.step, "loss": loss, "dev_rr10": None})
-        if self.evaluate_every and (self.step % self.evaluate_every == 0 or self.step == len(self.task)):
+        is_over = self.step == len(self.task)
+        if self.evaluate_every and (self.step % self.evaluate_every == 0 or is_over):
             self.evaluate()
-        if time.monotonic() - self.saved > CHECKPOINT_SECONDS or self.is_over():
+        if time.monotonic() - self.saved > CHECKPOINT_SECONDS or is_over:
             self.save(self.last, self.optimizer)
             self.saved = time.monotonic()
 
