@@ -16,9 +16,8 @@ QUERIES = [text(10, 2), text(11, 60), "why?", text(13, 9), text(14, 30), text(15
 
 
 @pytest.fixture(autouse=True)
-def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place, "SCRATCH", tmp_path / "scratch")
-    return tmp_path / "scratch"
 
 
 @pytest.fixture
@@ -31,20 +30,22 @@ def queries_table(tmp_path: Path) -> Path:
     return write_queries(tmp_path / "train.parquet", QUERIES)
 
 
-@pytest.fixture
-def passages(passages_table: Path, tiny_model: Path, tmp_path: Path) -> TextTokens:
-    return open_tokens(passages_table, load_tokenizer(Source(str(tiny_model))), tmp_path / "tokens", 128)
+def opened(table: Path, model: Path) -> TextTokens:
+    return open_tokens(table, load_tokenizer(Source(str(model))), table.parent / "tokens", 128)
 
 
 @pytest.fixture
-def queries(queries_table: Path, tiny_model: Path, tmp_path: Path) -> TextTokens:
-    return open_tokens(queries_table, load_tokenizer(Source(str(tiny_model))), tmp_path / "tokens", 128)
+def passages(passages_table: Path, tiny_model: Path) -> TextTokens:
+    return opened(passages_table, tiny_model)
+
+
+@pytest.fixture
+def queries(queries_table: Path, tiny_model: Path) -> TextTokens:
+    return opened(queries_table, tiny_model)
 
 
 @pytest.fixture
 def many(tmp_path: Path, tiny_model: Path) -> TextTokens:
     """23 passages of many lengths."""
-    (tmp_path / "many").mkdir()
     texts = [text(i, 1 + (i * 11) % 37) for i in range(23)]
-    table = write_passages(tmp_path / "many" / "passages.parquet", ["", "Title"] * 11 + [""], texts)
-    return open_tokens(table, load_tokenizer(Source(str(tiny_model))), tmp_path / "tokens", 128)
+    return opened(write_passages(tmp_path / "many" / "passages.parquet", ["", "Title"] * 11 + [""], texts), tiny_model)

@@ -11,16 +11,7 @@ import torch
 from torch import Tensor
 
 from gnn_encoder.text import device
-from gnn_encoder.text.batches import (
-    Batch,
-    Inputs,
-    encode_by_length,
-    encode_rows,
-    length_batches,
-    padded,
-    prefetch,
-    single_batch,
-)
+from gnn_encoder.text.batches import Batch, Inputs, encode_by_length, encode_rows, length_batches, padded, prefetch
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.device import embedding, pool
 from gnn_encoder.text.encoder import DualEncoder
@@ -31,8 +22,6 @@ from ..encoders import settings
 from .families import NARROW_HEADS, TEXTS, save_family
 
 LENGTHS = np.array([3, 9, 1, 9, 4, 2])
-
-
 PARTS = ("prefix", "middle", "suffix", "single_prefix", "single_suffix")
 
 
@@ -64,10 +53,10 @@ def test_every_position_once_and_no_batch_over_the_budget(budget: int) -> None:
     assert sorted(np.concatenate(found).tolist()) == list(range(101))
     longest = [int(lengths[batch].max()) for batch in found]
     assert longest == sorted(longest, reverse=True)
-    widths = [padded(max(1, length)) for length in longest]
-    assert all(len(batch) * width <= budget or len(batch) == 1 for batch, width in zip(found, widths, strict=True))
-    shapes = {(len(batch), width) for batch, width in zip(found[:-1], widths, strict=False)}
-    assert len(shapes) <= len(set(widths)), "one size a width, but for the last batch"
+    shapes = [(len(batch), padded(max(1, length))) for batch, length in zip(found, longest, strict=True)]
+    assert all(size * width <= budget or size == 1 for size, width in shapes)
+    widths = {width for _, width in shapes}
+    assert len(set(shapes[:-1])) <= len(widths), "one size a width, but for the last batch"
 
 
 def test_a_batch_ends_early_where_its_rest_is_cheaper_alone() -> None:
@@ -88,12 +77,12 @@ def test_a_batch_ends_early_where_its_rest_is_cheaper_alone() -> None:
 
 @pytest.mark.parametrize(
     ("budget", "expected"),
-    [
-        (8, [(1, 16)] * 2 + [(1, 8)] * 3),
-        (16, [(1, 16)] * 2 + [(2, 8), (1, 8)]),
-        (40, [(2, 16), (3, 8)]),
-        (1000, [(5, 16)]),
-    ],
+    {
+        8: [(1, 16)] * 2 + [(1, 8)] * 3,
+        16: [(1, 16)] * 2 + [(2, 8), (1, 8)],
+        40: [(2, 16), (3, 8)],
+        1000: [(5, 16)],
+    }.items(),
 )
 def test_results_come_in_the_order_of_the_batch(budget: int, expected: list[tuple[int, int]]) -> None:
     """Text i has `lengths[i]` tokens, each of which is i + 1."""
@@ -113,8 +102,6 @@ def test_results_come_in_the_order_of_the_batch(budget: int, expected: list[tupl
 
 STATES = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [100.0, float("nan")]], [[3.0, 4.0], [0.0, 0.0], [0.0, 2.0]]])
 MASK = torch.tensor([[1, 1, 0], [1, 1, 1]])
-
-
 OF_KINDS = {"cls": [[1, 2], [3, 4]], "mean": [[2, 3], [1, 2]], "lasttoken": [[3, 4], [0, 2]], "max": [[3, 4], [3, 4]]}
 
 
@@ -151,21 +138,24 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "_has_kernel", lambda model: True)
 
 
-def batch_of(encoder: DualEncoder | CrossEncoder) -> Batch:
-    return single_batch(TextTokens.of(TEXTS, encoder.tokenizer), np.arange(len(TEXTS)), encoder.template, 16)
+def both_ways(base: Path, precision: str = "fp32", **changes: object) -> tuple[Batch, DualEncoder, DualEncoder]:
+    """Texts, an encoder, and the same for inference, in some precision."""
+    how = {"query_length": 16, "passage_length": 16} | changes
+    plain, packed = (DualEncoder.from_pretrained(settings(base, precision=one, **how)) for one in ("fp32", precision))
+    tokens = TextTokens.of(TEXTS, plain.tokenizer)
+    batch = Inputs.singles(tokens, plain.template, 16).batch(np.arange(len(TEXTS)))
+    return batch, plain.eval(), packed.for_inference()
 
 
 @pytest.mark.parametrize(("kind", "packs"), [*((kind, True) for kind in PACKABLE), *((kind, False) for kind in OTHERS)])
 def test_packed_as_in_a_padded_batch(kind: str, packs: bool, kernel: None, tmp_path: Path) -> None:
-    params = settings(save_family(tmp_path, kind), pooling="lasttoken", query_length=16, passage_length=16)
-    plain, packed = DualEncoder.from_pretrained(params).eval(), DualEncoder.from_pretrained(params).for_inference()
-    batch = batch_of(plain)
+    batch, plain, packed = both_ways(save_family(tmp_path, kind), pooling="lasttoken")
     expected, found = (encoder.encode_passages(batch) for encoder in (plain, packed))
     assert (packed.query.config._attn_implementation == device.PACKED) == packs
     assert plain.query.config._attn_implementation != device.PACKED
     torch.testing.assert_close(found, expected, rtol=1e-4 * packs, atol=1e-5 * packs)
     if kind == "roberta":  # a head of its own reads the [CLS] state of a padded batch
-        one, other = (CrossEncoder.from_pretrained(Source(str(tmp_path)), params).eval() for _ in range(2))
+        one, other = (CrossEncoder.from_pretrained(Source(str(tmp_path)), settings(tmp_path)).eval() for _ in range(2))
         other.for_inference()
         torch.testing.assert_close(other.logits(batch), one.logits(batch), rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(other.embed(batch), one.embed(batch), rtol=1e-4, atol=1e-5)
@@ -174,14 +164,8 @@ def test_packed_as_in_a_padded_batch(kind: str, packs: bool, kernel: None, tmp_p
 @pytest.mark.gpu
 @pytest.mark.parametrize("kind", PACKABLE)
 def test_the_kernel(kind: str, tmp_path: Path) -> None:
-    base = save_family(tmp_path, kind)
-    plain, packed = (
-        DualEncoder.from_pretrained(settings(base, query_length=16, passage_length=16, precision=precision))
-        for precision in ("fp32", "bf16")
-    )
-    packed.for_inference()
+    batch, plain, packed = both_ways(save_family(tmp_path, kind), "bf16")
     assert packed.query.config._attn_implementation == device.PACKED
-    batch = batch_of(plain)
     with torch.inference_mode():
-        expected, found = (encoder.encode_passages(batch) for encoder in (plain.eval(), packed))
+        expected, found = (encoder.encode_passages(batch) for encoder in (plain, packed))
     assert torch.cosine_similarity(found, expected).min() > 0.98  # a bf16 number has two digits

@@ -1,6 +1,6 @@
 """Matrices of passages and features of pairs: equal to one row at a time, and the same bits after an interruption."""
 
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification
 
 from gnn_encoder.base.matrix import Origin, open_matrix, read_manifest
 from gnn_encoder.base.tables import edge_schema
@@ -18,10 +17,10 @@ from gnn_encoder.text.batches import Inputs, single_batch
 from gnn_encoder.text.corpus import embed_passages, embed_queries, encode_corpus, passage_inputs, transform_corpus
 from gnn_encoder.text.cross_encoder import CrossEncoder, embed_pairs, score_pairs
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.pretrained import Source, load_model, load_tokenizer
+from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens
 
-from ..encoders import dual_encoder
+from ..encoders import dual_encoder, settings
 
 ORIGIN = Origin(model_fingerprint="model", input_fingerprint="input")
 
@@ -59,22 +58,23 @@ def test_interrupted_and_resumed_equals_undisturbed(encoder: DualEncoder, many: 
     assert np.abs(expected[0] - expected[1]).max() > 1e-2  # rows that cannot be told apart would prove nothing
     manifest = read_manifest(tmp_path / "whole")
     assert (manifest.model_fingerprint, manifest.input_fingerprint) == ("model", "input")
-    encoded = []
 
-    def stop_at_second(first: int, embeddings: np.ndarray) -> np.ndarray:
-        if len(encoded) == 2:
-            raise KeyboardInterrupt
-        encoded.append(first)
-        return embeddings
+    def encoded(stop: int | None) -> list[int]:
+        """The first rows of the windows that are encoded until it is killed in that of row `stop`."""
+        begun: list[int] = []
 
-    with pytest.raises(KeyboardInterrupt):
-        write(encoder, many, tmp_path / "out", "float16", transform=stop_at_second)
-    assert encoded == [0, 5]
-    assert not (tmp_path / "out" / "manifest.json").exists()
-    resumed = []
-    write(encoder, many, tmp_path / "out", "float16", transform=lambda first, block: (resumed.append(first), block)[1])
-    assert resumed == [10, 15, 20]
-    write(encoder, many, tmp_path / "out", "float16", transform=lambda first, block: pytest.fail("encoded again"))
+        def transform(first: int, block: np.ndarray) -> np.ndarray:
+            if first == stop:
+                raise KeyboardInterrupt
+            begun.append(first)
+            return block
+
+        with suppress(KeyboardInterrupt):
+            write(encoder, many, tmp_path / "out", "float16", transform=transform)
+        return begun
+
+    assert encoded(10) == [0, 5] and not (tmp_path / "out" / "manifest.json").exists()
+    assert encoded(None) == [10, 15, 20] and encoded(None) == []
     for name in ("embeddings.npy", "manifest.json"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
@@ -93,12 +93,12 @@ def test_transform_gets_its_rows(encoder: DualEncoder, many: TextTokens, tmp_pat
         np.testing.assert_array_equal(open_matrix(tmp_path / name), expected)
 
 
-@pytest.mark.parametrize(("embed", "side"), [(embed_queries, "queries"), (embed_passages, "passages")])
-def test_some_rows(encoder: DualEncoder, many: TextTokens, embed: Callable[..., np.ndarray], side: str) -> None:
-    for rows in (np.array([7, 0, 22, 7]), np.arange(23)):
-        found = embed(encoder, many, 40, rows)
-        np.testing.assert_allclose(found, one_by_one(encoder, many, side, rows), atol=2e-6)
-    assert embed(encoder, many, 40, np.array([], dtype=np.int64)).shape == (0, 32)
+def test_some_rows(encoder: DualEncoder, many: TextTokens) -> None:
+    for embed, side in ((embed_queries, "queries"), (embed_passages, "passages")):
+        for rows in (np.array([7, 0, 22, 7]), np.arange(23)):
+            found = embed(encoder, many, 40, rows)
+            np.testing.assert_allclose(found, one_by_one(encoder, many, side, rows), atol=2e-6)
+        assert embed(encoder, many, 40, np.array([], dtype=np.int64)).shape == (0, 32)
     assert embed_queries(encoder, many, 40).shape == (23, 32)
 
 
@@ -107,11 +107,10 @@ QUERY, PASSAGE = np.arange(12) % 6, np.arange(12) * 5 % 6  # rows of the pairs
 
 @pytest.fixture
 def model(tiny_model: Path) -> CrossEncoder:
-    source = Source(str(tiny_model))
-    found = load_model(source, dropout=0.0, kind=AutoModelForSequenceClassification, seed=3, num_labels=1)
+    found = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings(tiny_model), seed=3)
     with torch.no_grad():
-        found.classifier.weight.mul_(20)
-    return CrossEncoder(model=found, tokenizer=load_tokenizer(source), precision="fp32").for_inference()
+        found.model.classifier.weight.mul_(20)
+    return found.for_inference()
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """GradCache: a batch in chunks has the value and the gradients of one big batch, with dropout too."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,13 +8,7 @@ import pytest
 import torch
 
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.train.dual_encoder import (
-    Texts,
-    batch_loss,
-    contrastive_step,
-    represent_passages,
-    represent_queries,
-)
+from gnn_encoder.train.dual_encoder import Texts, batch_loss, contrastive_step, represent_passages, represent_queries
 from gnn_encoder.train.examples import Examples, TrainingBatch
 
 from .conftest import tiny_encoder
@@ -21,8 +16,8 @@ from .conftest import tiny_encoder
 BATCH = TrainingBatch(np.array([0, 1, 2, 4, 5]), np.array([0, 3, 1, 5, 6, 9, 11, 0, 3, 2]))
 
 
-def in_chunks(texts: Texts, encoder: DualEncoder, size: int) -> Texts:
-    return Texts(encoder, texts.query_tokens, texts.passage_tokens, chunk_size=size)
+def read_by(encoder: DualEncoder, texts: Texts, chunk: int, batch_tokens: int = 2**31) -> Texts:
+    return replace(texts, encoder=encoder, chunk_size=chunk, batch_tokens=batch_tokens)
 
 
 def gradients(encoder: DualEncoder) -> dict[str, torch.Tensor]:
@@ -43,7 +38,7 @@ def test_chunks_equal_one_batch(
     passages = whole.encode_passages(texts.passages(BATCH.passages))
     expected = batch_loss(queries, passages, BATCH, examples, whole.scale, alpha=alpha)
     expected.backward()
-    in_parts = Texts(parts, texts.query_tokens, texts.passage_tokens, batch_tokens=batch_tokens, chunk_size=chunk)
+    in_parts = read_by(parts, texts, chunk, batch_tokens)
     assert contrastive_step(parts, in_parts, BATCH, examples, alpha=alpha) == pytest.approx(expected.item(), abs=1e-12)
     found, wanted = gradients(parts), gradients(whole)
     assert len(wanted) > 30
@@ -54,15 +49,14 @@ def test_chunks_equal_one_batch(
 @pytest.fixture
 def keep_float64(monkeypatch: pytest.MonkeyPatch) -> None:
     """Embeddings are float32 by contract; that rounding would hide what is compared here."""
-    monkeypatch.setattr(torch.Tensor, "float", lambda self: self)
-    from gnn_encoder.text import encoder
 
     def mean(states: torch.Tensor, mask: torch.Tensor, *, pooling: str, similarity: str) -> torch.Tensor:
         assert (pooling, similarity) == ("mean", "cosine")
         weights = (mask / mask.sum(dim=1, keepdim=True)).double()
         return torch.nn.functional.normalize((weights.unsqueeze(-1) * states).sum(dim=1), dim=-1)
 
-    monkeypatch.setattr(encoder, "embedding", mean)
+    monkeypatch.setattr(torch.Tensor, "float", lambda self: self)
+    monkeypatch.setattr("gnn_encoder.text.encoder.embedding", mean)
 
 
 @pytest.mark.usefixtures("keep_float64")
@@ -71,15 +65,13 @@ def test_with_dropout_the_second_pass_repeats_the_first(
     tiny_model: Path, texts: Texts, examples: Examples, chunk: int
 ) -> None:
     encoder = tiny_encoder(tiny_model, dropout=0.3).train()
-    texts = in_chunks(texts, encoder, chunk)
+    texts = read_by(encoder, texts, chunk)
     one, other = (represent_queries(encoder, texts, BATCH.queries) for _ in range(2))
     assert float((one.value - other.value).detach().abs().max()) > 1e-2, "dropout does drop"
     passages = represent_passages(encoder, texts, BATCH.passages).chunks
     torch.manual_seed(5)
     contrastive_step(encoder, texts, BATCH, examples)
-    found = gradients(encoder)
-    after = torch.get_rng_state()
-
+    found, after = gradients(encoder), torch.get_rng_state()
     # The same chunks, in the same order, from the same seed, all with their graphs.
     encoder.zero_grad()
     torch.manual_seed(5)
@@ -100,15 +92,11 @@ def test_a_chunk_has_the_tokens_of_so_many_longest_passages(tiny_model: Path, te
     encoder = tiny_encoder(tiny_model)
     assert texts.queries(BATCH.queries).lengths.tolist() == [6, 6, 10, 10, 10]
     for size, expected in ((2, [[2, 3], [4, 0, 1]]), (5, [[2, 3, 4, 0, 1]])):
-        chunks = represent_queries(encoder, in_chunks(texts, encoder, size), BATCH.queries).chunks
+        chunks = represent_queries(encoder, read_by(encoder, texts, size), BATCH.queries).chunks
         assert [chunk.tolist() for chunk in chunks] == expected
-
-
-@pytest.mark.parametrize("frozen", [False, True])
-def test_a_side_without_gradient_is_left_alone(tiny_model: Path, texts: Texts, frozen: bool) -> None:
-    encoder = tiny_encoder(tiny_model).requires_grad_(not frozen)
-    passages = represent_passages(encoder, in_chunks(texts, encoder, 3), BATCH.passages)
-    if frozen:
-        passages.value.sum().backward()
-    passages.backward()
-    assert gradients(encoder) == {}
+    for frozen in (False, True):  # a side without gradient is left alone
+        passages = represent_passages(encoder.requires_grad_(not frozen), read_by(encoder, texts, 3), BATCH.passages)
+        if frozen:
+            passages.value.sum().backward()
+        passages.backward()
+        assert gradients(encoder) == {}

@@ -75,13 +75,10 @@ def test_resumed_equals_undisturbed_bit_for_bit(
     with pytest.raises(KeyboardInterrupt):
         train(Toy(stop_at=stop_at), tmp_path / "killed", **options)
     monkeypatch.undo()
-    resumed = Toy()
-    assert train(resumed, tmp_path / "killed", **options) == history
-    assert torch.equal(resumed.weights(), whole.weights())
-    assert resumed.ran == list(range(again, 8))
-    finished = Toy()
-    assert train(finished, tmp_path / "whole", **options) == history and finished.ran == []
-    assert torch.equal(finished.weights(), whole.weights())
+    for folder, ran in (("killed", list(range(again, 8))), ("whole", [])):
+        resumed = Toy()
+        assert train(resumed, tmp_path / folder, **options) == history and resumed.ran == ran
+        assert torch.equal(resumed.weights(), whole.weights())
 
 
 @pytest.mark.parametrize(
@@ -94,18 +91,15 @@ def test_resumed_equals_undisturbed_bit_for_bit(
 )
 def test_the_best_is_kept(tmp_path: Path, scores: list[float], kept: int) -> None:
     task = Toy(scores=scores)
-    history = train(task, tmp_path, evaluate_every=2)
+    history = train(task, tmp_path / "toy", evaluate_every=2)
     assert torch.equal(task.weights(), task.evaluated[kept])
-    assert history[-1] == {"phase": "toy", "step": 8, "loss": None, "dev_rr10": scores[4]}
-    assert history[0] == {"phase": "toy", "step": 0, "loss": None, "dev_rr10": scores[0]}
+    for row, step, score in ((history[0], 0, scores[0]), (history[-1], 8, scores[4])):
+        assert row == {"phase": "toy", "step": step, "loss": None, "dev_rr10": score}
     assert [row["step"] for row in history if row["loss"] is not None] == list(range(1, 9))
-
-
-def test_a_start_whose_score_is_known_is_not_scored_again(tmp_path: Path) -> None:
-    task = Toy(2, scores=[0.3])
-    history, before = train(task, tmp_path / "toy", evaluate_every=2, start=0.4), Toy(2).weights()
+    known = Toy(2, scores=[0.3])  # a start whose score is known is not scored again
+    history = train(known, tmp_path / "known", evaluate_every=2, start=0.4)
     assert [row["dev_rr10"] for row in history] == [0.4, None, None, 0.3]
-    assert torch.equal(task.weights(), before), "the start is the best"
+    assert torch.equal(known.weights(), Toy(2).weights()), "the start is the best"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +123,7 @@ def test_a_loss_that_is_not_finite(tmp_path: Path, loss: float) -> None:
         train(task, tmp_path)
 
 
-def test_gradients_are_clipped(tmp_path: Path) -> None:
+def test_gradients_are_clipped_and_the_rate_rises_then_falls_to_zero(tmp_path: Path) -> None:
     task = Toy(steps=1)
     weights = list(task.model.parameters())
 
@@ -141,9 +135,5 @@ def test_gradients_are_clipped(tmp_path: Path) -> None:
     task.step = step  # type: ignore[method-assign]
     train(task, tmp_path)
     assert torch.cat([p.grad.reshape(-1) for p in weights]).norm().item() == pytest.approx(1.0, abs=1e-4)
-
-
-def test_rate_rises_then_falls_to_zero() -> None:
-    # 20 steps, 2 of warm-up.
-    found = [rate_factor(step, 20) for step in range(21)]
+    found = [rate_factor(step, 20) for step in range(21)]  # 2 of warm-up
     assert found == pytest.approx([1 / 3, 2 / 3, *(step / 18 for step in range(18, -1, -1))])

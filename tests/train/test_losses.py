@@ -17,12 +17,10 @@ def oracle(
     def similarity(one: Tensor, other: Tensor) -> Tensor:
         return torch.exp(scale * sum(one[c] * other[c] for c in range(len(one))))
 
-    losses = []
+    losses, of_batch = [], list(enumerate(batch.passages.tolist()))
     for i, query in enumerate(batch.queries.tolist()):
         relevant = similarity(queries[i], passages[i])
-        irrelevant = [
-            j for j, passage in enumerate(batch.passages.tolist()) if j != i and (query, passage) not in known
-        ]
+        irrelevant = [j for j, passage in of_batch if j != i and (query, passage) not in known]
         by_query = relevant + sum(similarity(queries[i], passages[j]) for j in irrelevant)
         loss = -torch.log(relevant / by_query)
         by_passage = relevant + sum(similarity(passages[i], passages[j]) for j in irrelevant)
