@@ -12,7 +12,7 @@ from gnn_encoder.base.tables import PASSAGES
 
 from ..texts import write
 
-SaveMatrix = Callable[..., Path]
+Save, Passages = Callable[..., Path], Callable[[int], Path]
 VIEWS = 3
 
 
@@ -22,7 +22,7 @@ def whole_numbers(seed: int, *shape: int) -> np.ndarray:
 
 
 @pytest.fixture
-def save_matrix(tmp_path: Path) -> SaveMatrix:
+def save_matrix(tmp_path: Path) -> Save:
     """Saves a matrix as an embeddings folder."""
 
     def save(matrix: np.ndarray, name: str = "embeddings", views: int = 1) -> Path:
@@ -38,7 +38,7 @@ def save_matrix(tmp_path: Path) -> SaveMatrix:
 
 
 @pytest.fixture
-def save_passages(tmp_path: Path) -> Callable[[int], Path]:
+def save_passages(tmp_path: Path) -> Passages:
     """Saves a passages table with ids p0, p1, ..."""
 
     def save(count: int) -> Path:

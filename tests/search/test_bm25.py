@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.tables import PASSAGES
 from gnn_encoder.pipeline.params import BM25
 from gnn_encoder.search.bm25 import BM25Index, word_tokenizer
 
-from ..texts import write
+from ..texts import write_passages
 
 TEXTS = [
     ("Ash", "The ash is a tree with black buds and grey bark"),
@@ -27,13 +26,11 @@ SECTION = BM25(depth=5, stop_words="english", stemmer=None)
 STOP_WORDS = {"the", "is", "a", "with", "and", "of"}  # of Lucene's list, those that occur below
 
 
-@pytest.fixture
-def passages(tmp_path: Path) -> Path:
-    return write_passages(tmp_path / "passages.parquet", TEXTS)
-
-
-def write_passages(path: Path, texts: list[tuple[str, str]]) -> Path:
-    return write(path, PASSAGES, (f"p{i}" for i in range(len(texts))), *zip(*texts, strict=True))
+def build(folder: Path, texts: list[tuple[str, str]], section: BM25 = SECTION) -> BM25Index:
+    """The index of some titles and texts, as it is opened again."""
+    index = BM25Index.build(write_passages(folder / "passages.parquet", *map(list, zip(*texts, strict=True))), section)
+    index.save(folder / "index")
+    return index
 
 
 def words(text: str) -> list[str]:
@@ -52,10 +49,8 @@ def oracle(query: str, k1: float = 0.9, b: float = 0.4) -> np.ndarray:
     return scores
 
 
-def test_scores_equal_plain_loops_and_an_index_on_disk_finds_the_same(passages: Path, tmp_path: Path) -> None:
-    built = BM25Index.build(passages, SECTION)
-    built.save(tmp_path / "index")
-    opened = BM25Index.open(tmp_path / "index")
+def test_scores_equal_plain_loops_and_an_index_on_disk_finds_the_same(tmp_path: Path) -> None:
+    built, opened = build(tmp_path, TEXTS), BM25Index.open(tmp_path / "index")
     assert isinstance(opened.index.scores["data"], np.memmap) and opened.passages == len(TEXTS)
     queries = [
         "Which ash has black buds?",
@@ -80,12 +75,11 @@ def test_scores_are_sums_in_the_order_of_the_query(tmp_path: Path, depth: int, m
     sizes = [*generator.integers(3, 9, size=3000), *generator.integers(1, 6, size=60)]
     drawn = [" ".join(f"w{number}" for number in generator.zipf(1.3, size=size) % 300) for size in sizes]
     texts, queries = drawn[:3000], drawn[3000:]
-    index = BM25Index.build(write_passages(tmp_path / "p.parquet", [("", text) for text in texts]), SECTION)
+    index = build(tmp_path, [("", text) for text in texts])
     data, indices, ends = (index.index.scores[name] for name in ("data", "indices", "indptr"))
     for query, found, values in zip(queries, *index.search(queries, depth), strict=True):
         expected = np.zeros(len(texts), dtype=np.float32)
-        for word in query.split():
-            number = index.tokenizer.word_to_id.get(word)
+        for number in (index.tokenizer.word_to_id.get(word) for word in query.split()):
             if number is not None:
                 part = slice(ends[number], ends[number + 1])
                 expected[indices[part]] += data[part]
@@ -102,43 +96,31 @@ def test_scores_are_sums_in_the_order_of_the_query(tmp_path: Path, depth: int, m
         (lambda path: path.write_text("{"), r"damaged \(.*make it again"),
     ],
 )
-def test_a_damaged_index(passages: Path, tmp_path: Path, change: Callable[[Path], object], message: str) -> None:
-    BM25Index.build(passages, SECTION).save(tmp_path / "index")
+def test_a_damaged_index(tmp_path: Path, change: Callable[[Path], object], message: str) -> None:
+    build(tmp_path, TEXTS)
     change(tmp_path / "index" / "vocab.index.json")
     with pytest.raises(UserError, match=message) as caught:
         BM25Index.open(tmp_path / "index")
     assert "\n" not in str(caught.value)
     with pytest.raises(UserError, match="no passage has a word besides stop words"):
-        BM25Index.build(write_passages(tmp_path / "p.parquet", [("", "of the"), ("", "!")]), SECTION)
+        build(tmp_path, [("", "of the"), ("", "!")])
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Halloumi is made of milk", ["halloumi", "made", "milk"]),
-        ("Cafe\u0301", ["café"]),
-        ("İstanbul", ["istanbul"]),
-        ("ＡＢＣ １２", ["abc", "12"]),
-        ("co\u00adope\u200erate", ["cooperate"]),
-        ("red\u200bäpple", ["red", "äpple"]),
-        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
-        ("2023年北京", ["2023", "年北", "北京"]),
-        ("ꦲꦏꦱ", ["ꦲꦏ", "ꦏꦱ"]),
-        ("ꀀꀁ ㄅㄆㄇ", ["ꀀꀁ", "ㄅㄆ", "ㄆㄇ"]),
-        ("ไทย", ["ไท", "ทย"]),
-        ("ไท\u200bไทย", ["ไท", "ไท", "ทย"]),
-        ("ที่นี่", ["ที่นี่"]),
-        ("カード", ["カー", "ード"]),
-        ("京", ["京"]),
-    ],
-)
-def test_words_of_any_script(text: str, expected: list[str]) -> None:
-    assert word_tokenizer("english", None).splitter(text) == expected
+WORDS = {
+    **{"Halloumi is made of milk": "halloumi made milk", "Cafe\u0301": "café", "İstanbul": "istanbul"},
+    **{"ＡＢＣ １２": "abc 12", "co\u00adope\u200erate": "cooperate", "red\u200bäpple": "red äpple"},
+    **{"हिन्दी भाषा": "हिन्दी भाषा", "2023年北京": "2023 年北 北京", "ꦲꦏꦱ": "ꦲꦏ ꦏꦱ", "ꀀꀁ ㄅㄆㄇ": "ꀀꀁ ㄅㄆ ㄆㄇ"},
+    **{"ไทย": "ไท ทย", "ไท\u200bไทย": "ไท ไท ทย", "ที่นี่": "ที่นี่", "カード": "カー ード", "京": "京"},
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), WORDS.items())
+def test_words_of_any_script(text: str, expected: str) -> None:
+    assert word_tokenizer("english", None).splitter(text) == expected.split()
 
 
 def test_a_query_of_one_character_in_a_script_without_spaces(tmp_path: Path) -> None:
-    texts = [("", "我喜欢喝茶"), ("", "他喜欢咖啡"), ("", "ที่นี่ดี")]
-    index = BM25Index.build(write_passages(tmp_path / "p.parquet", texts), SECTION)
+    index = build(tmp_path, [("", "我喜欢喝茶"), ("", "他喜欢咖啡"), ("", "ที่นี่ดี")])
     rows, scores = index.search(["茶?", "喜", "นี่", "喝茶", "茶喜", "茶 tea"], 2)
     assert rows[:4].tolist() == [[0, -1], [0, 1], [2, -1], [0, -1]]
     assert scores[0, 0] == scores[3, 0], "it is in one pair"
@@ -147,7 +129,6 @@ def test_a_query_of_one_character_in_a_script_without_spaces(tmp_path: Path) -> 
 
 def test_stop_words_and_stems_of_a_language(tmp_path: Path) -> None:
     section = BM25(depth=5, stop_words="russian", stemmer="russian")
-    texts = [("", "столицы и города"), ("", "реки")]
-    BM25Index.build(write_passages(tmp_path / "p.parquet", texts), section).save(tmp_path / "index")
+    build(tmp_path, [("", "столицы и города"), ("", "реки")], section)
     rows, _ = BM25Index.open(tmp_path / "index").search(["столица", "и"], 2)
     assert rows.tolist() == [[0, -1], [-1, -1]], "the index knows how its words were cut"

@@ -1,7 +1,5 @@
 """Exact search against brute force over engines, views and k, where many scores tie; and the keys that it sorts by."""
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,31 +9,17 @@ import torch
 from gnn_encoder.base import matrix as arrays
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.search import exact
-from gnn_encoder.search.exact import (
-    MISSING,
-    NOTHING,
-    Pool,
-    _Faiss,
-    _Torch,
-    array_top_k,
-    exact_top_k,
-    least,
-    of_scores,
-    once,
-    pack,
-    unpack,
-)
+from gnn_encoder.search.exact import MISSING, NOTHING, Pool, array_top_k, exact_top_k, least, of_scores, once, unpack
 
-from .conftest import whole_numbers
+from .conftest import Save, whole_numbers
 
-Save = Callable[..., Path]
-CPU = _Faiss()
+CPU = exact._Faiss()
 
 
 @pytest.mark.parametrize("views", [1, 2, 3])
 @pytest.mark.parametrize("block_rows", [1, 50, 65_536])
 @pytest.mark.parametrize("k", [1, 130, 150])
-@pytest.mark.parametrize(("engine", "dtype"), [(CPU, "float16"), (CPU, "float32"), (_Torch("cpu"), "float32")])
+@pytest.mark.parametrize(("engine", "dtype"), [(CPU, "float16"), (CPU, "float32"), (exact._Torch("cpu"), "float32")])
 def test_streaming_against_brute_force_with_ties(
     save_matrix: Save, views: int, block_rows: int, k: int, engine: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,20 +50,20 @@ def test_by_hand(save_matrix: Save) -> None:
     [
         (0, None, "build_graph.k is 0: must be from 1 to the number of passages, 9"),
         (10, None, "build_graph.k is 10: must be from 1 to the number of passages, 9"),
-        (3, ("matrix", 6, np.nan), "row 6 holds NaN or an infinite value"),
-        (3, ("matrix", 6, np.inf), "row 6 holds NaN or an infinite value"),
-        (3, ("queries", 1, np.nan), "query embeddings: row 1 holds NaN"),
+        (3, (0, 6, np.nan), "row 6 holds NaN or an infinite value"),
+        (3, (0, 6, np.inf), "row 6 holds NaN or an infinite value"),
+        (3, (1, 1, np.nan), "query embeddings: row 1 holds NaN"),
+        (3, 6, r"shape \(2, 6\), the passages' dimension is 4"),
     ],
 )
-def test_refused(
-    save_matrix: Save, k: int, wrong: tuple[str, int, float] | None, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_refused(save_matrix: Save, k: int, wrong: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`wrong`: a value in a row of passages or queries, or the dimension of the queries."""
     monkeypatch.setattr(arrays, "READ_ROWS", 4)
-    given = {"matrix": whole_numbers(0, 9, 4), "queries": whole_numbers(1, 2, 4)}
-    if wrong is not None:
-        given[wrong[0]][wrong[1], 2] = wrong[2]
+    sides = whole_numbers(0, 9, 4), whole_numbers(1, 2, wrong if isinstance(wrong, int) else 4)
+    if isinstance(wrong, tuple):
+        sides[wrong[0]][wrong[1], 2] = wrong[2]
     with pytest.raises(UserError, match=told):
-        exact_top_k(save_matrix(given["matrix"]), given["queries"], k, name="build_graph.k")
+        exact_top_k(save_matrix(sides[0]), sides[1], k, name="build_graph.k")
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
@@ -95,7 +79,7 @@ def test_keys_sort_as_scores_and_rows() -> None:
     assert scores.tolist() == [[*np.float32([3e38, 0.5, 0.5, 0, 0, -1e-30, -2]).tolist(), MISSING]]
     assert (rows.dtype, scores.dtype) == (np.int64, np.float32)
     bits = (torch.from_numpy(SCORES) + 0.0).view(torch.int32).long()
-    assert pack(torch.from_numpy(ROWS), bits).tolist() == keys.tolist()
+    assert exact.pack(torch.from_numpy(ROWS), bits).tolist() == keys.tolist()
     for k in (1, 3, 8, 20):
         assert np.sort(least(keys, k)).tolist() == np.sort(keys)[:, :k].tolist()
     keys = of_scores(np.array([[7, -1, 7, 2, 7, -1]]), np.array([[1, MISSING, 3, 2, -5, MISSING]], dtype=np.float32))
