@@ -12,58 +12,37 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.processors import TemplateProcessing
-from transformers import (
-    AlbertConfig,
-    AutoModel,
-    BertConfig,
-    ConvBertConfig,
-    DebertaV2Config,
-    DistilBertConfig,
-    ElectraConfig,
-    FNetConfig,
-    ModernBertConfig,
-    MPNetConfig,
-    PretrainedConfig,
-    PreTrainedTokenizerFast,
-    RobertaConfig,
-    T5Config,
-    XLMRobertaConfig,
-)
+from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
 
 WORDS = ["[CLS]", "[PAD]", "[UNK]", "[SEP]", "does", "medicare", "cover", "aids", "life", "?", ","]
 TEXTS = ["does medicare cover aids", "life", "", "cover " * 40, "Ünknown wörds, aids?"] * 2
 CLS, PAD, SEP = (WORDS.index(name) for name in ("[CLS]", "[PAD]", "[SEP]"))
-SIZE: dict[str, Any] = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 24}
 IDS: dict[str, Any] = {"vocab_size": len(WORDS), "pad_token_id": PAD}
-BERT = BertConfig(**IDS, **SIZE, max_position_embeddings=32)
-FAMILIES: dict[str, PretrainedConfig] = {
-    "bert": BERT,
-    "bert-left": BERT,
-    "distilbert": DistilBertConfig(**IDS, dim=16, n_layers=3, n_heads=4, hidden_dim=24, max_position_embeddings=32),
-    "roberta": RobertaConfig(**IDS, **SIZE, max_position_embeddings=34, type_vocab_size=1),
-    "xlm-roberta": XLMRobertaConfig(**IDS, **SIZE, max_position_embeddings=34, type_vocab_size=1),
-    "mpnet": MPNetConfig(**IDS, **SIZE, max_position_embeddings=34),
-    "albert": AlbertConfig(**IDS, **SIZE, embedding_size=8, max_position_embeddings=32),
-    "electra": ElectraConfig(**IDS, **SIZE, embedding_size=8, max_position_embeddings=32),
-    "deberta": DebertaV2Config(
-        **IDS, **SIZE, relative_attention=True, pos_att_type=["p2c", "c2p"], type_vocab_size=0, pooler_hidden_size=16
-    ),
-    "modernbert": ModernBertConfig(**IDS, **SIZE, cls_token_id=CLS, sep_token_id=SEP, local_attention=8),
-    "t5": T5Config(**IDS, d_model=16, d_kv=4, d_ff=24, num_layers=3, num_heads=4, eos_token_id=SEP),
+SIZE = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 24}
+SHORT, LATE = SIZE | {"max_position_embeddings": 32}, SIZE | {"max_position_embeddings": 34}  # whose first 2 are none's
+FAMILIES: dict[str, dict[str, Any]] = {
+    "bert": SHORT,
+    "bert-left": SHORT,
+    "distilbert": {"dim": 16, "n_layers": 3, "n_heads": 4, "hidden_dim": 24, "max_position_embeddings": 32},
+    "roberta": LATE | {"type_vocab_size": 1},
+    "xlm-roberta": LATE | {"type_vocab_size": 1},
+    "mpnet": LATE,
+    "albert": SHORT | {"embedding_size": 8},
+    "electra": SHORT | {"embedding_size": 8},
+    "deberta-v2": SIZE | {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "type_vocab_size": 0},
+    "modernbert": SIZE | {"cls_token_id": CLS, "sep_token_id": SEP, "local_attention": 8},
+    "t5": {"d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 3, "num_heads": 4, "eos_token_id": SEP},
 }
-READ_PADDING: dict[str, PretrainedConfig] = {
-    "convbert": ConvBertConfig(**IDS, **SIZE, embedding_size=8, max_position_embeddings=32),
-    "fnet": FNetConfig(**IDS, hidden_size=16, num_hidden_layers=3, intermediate_size=24, max_position_embeddings=32),
-}
-NARROW_HEADS: dict[str, PretrainedConfig] = {  # of 4 columns, which FlashAttention cannot read
-    "narrow heads": BertConfig(**IDS, **SIZE | {"num_attention_heads": 4}, max_position_embeddings=32),
-}
+READ_PADDING = {"convbert": SHORT | {"embedding_size": 8}, "fnet": SHORT}
+NARROW_HEADS = {"bert-narrow": SHORT | {"num_attention_heads": 4}}  # of 4 columns, which FlashAttention cannot read
 
 
 def save_family(folder: Path, kind: str, seed: int = 0) -> Path:
     """Save a model of a few layers with weights so large that every part matters, and its tokenizer."""
     torch.manual_seed(seed)
-    model = AutoModel.from_config((FAMILIES | READ_PADDING | NARROW_HEADS)[kind])
+    changes = (FAMILIES | READ_PADDING | NARROW_HEADS)[kind]
+    family = kind.removesuffix("-left").removesuffix("-narrow")
+    model = AutoModel.from_config(AutoConfig.for_model(family, **IDS, **changes))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.5 * torch.randn_like(parameter))

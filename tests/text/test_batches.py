@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gnn_encoder.text import device
-from gnn_encoder.text.batches import Batch, Inputs, encode_by_length, encode_rows, length_batches, padded, prefetch
+from gnn_encoder.text.batches import Batch, Inputs, encode_rows, length_batches, padded, prefetch
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.device import embedding, pool
 from gnn_encoder.text.encoder import DualEncoder
@@ -39,6 +39,7 @@ def test_rows_come_back_in_order() -> None:
     vectors = encode_rows(Inputs.singles(tokens, bare, 10), rows, encode, 32, 2)
     assert vectors.tolist() == [[10.0 * row, -LENGTHS[row]] for row in rows]
     assert vectors.dtype == np.float32 and seen == [2, 4]
+    assert encode_rows(Inputs.singles(tokens, bare, 10), rows[:0], encode, 32, 2).shape == (0, 2)
     assert list(prefetch(lambda item: -item, range(4))) == [(item, -item) for item in range(4)]
     results = prefetch(lambda item: 1 / (item - 1), range(3))
     assert next(results) == (0, -1)
@@ -73,31 +74,6 @@ def test_a_batch_ends_early_where_its_rest_is_cheaper_alone() -> None:
             assert sorted(np.concatenate(found).tolist()) == list(range(len(lengths)))
             costs.append(sum(fixed + len(batch) * padded(int(lengths[batch].max())) for batch in found))
         assert costs[0] <= costs[1]
-
-
-@pytest.mark.parametrize(
-    ("budget", "expected"),
-    {
-        8: [(1, 16)] * 2 + [(1, 8)] * 3,
-        16: [(1, 16)] * 2 + [(2, 8), (1, 8)],
-        40: [(2, 16), (3, 8)],
-        1000: [(5, 16)],
-    }.items(),
-)
-def test_results_come_in_the_order_of_the_batch(budget: int, expected: list[tuple[int, int]]) -> None:
-    """Text i has `lengths[i]` tokens, each of which is i + 1."""
-    lengths, shapes = [2, 15, 1, 9, 3], []
-    mask = (torch.arange(16) < torch.tensor(lengths).unsqueeze(1)).long()
-    batch = Batch(mask * torch.arange(1, 6).unsqueeze(1), mask, 2 * mask)
-
-    def encode(part: Batch) -> torch.Tensor:
-        assert torch.equal(part.token_type_ids, 2 * part.attention_mask)
-        shapes.append(tuple(part.input_ids.shape))
-        return torch.stack([part.input_ids.sum(1), part.attention_mask.sum(1)], dim=1)
-
-    found = encode_by_length(encode, batch, budget)
-    assert found.tolist() == [[length * (i + 1), length] for i, length in enumerate(lengths)]
-    assert shapes == expected
 
 
 STATES = torch.tensor([[[1.0, 2.0], [3.0, 4.0], [100.0, float("nan")]], [[3.0, 4.0], [0.0, 0.0], [0.0, 2.0]]])

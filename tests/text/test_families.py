@@ -38,9 +38,12 @@ def base(family: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_family(tmp_path_factory.mktemp(family) / "base", family)
 
 
+def cross_encoder(base: Path, **changes: object) -> CrossEncoder:
+    return CrossEncoder.from_pretrained(Source(str(base)), settings(base, **changes))
+
+
 def new(base: Path, frozen: int, **prefixes: str) -> DualEncoder:
-    lengths = {"query_length": 16, "passage_length": 16}
-    encoder = DualEncoder.from_pretrained(settings(base, temperature=1.0, **lengths, **prefixes))
+    encoder = DualEncoder.from_pretrained(settings(base, query_length=16, passage_length=16, **prefixes))
     encoder.freeze_lower(frozen)
     return encoder
 
@@ -81,8 +84,8 @@ def test_alone_and_in_a_batch(
     encoder, queries = DualEncoder.load(trained, precision="fp32").for_inference(), tmp_path / "train.parquet"
     asked = open_queries(write_queries(queries, TEXTS), encoder)
     read, is_cut = encoder.read_queries(TEXTS)
-    tables = (embed_queries(encoder, asked, 4096), embed_passages(encoder, open_passages(encoder), 4096, ROWS))
-    for found in (read, *tables):
+    of_passages = embed_passages(encoder, open_passages(encoder), 4096, ROWS)
+    for found in (read, embed_queries(encoder, asked, 4096), of_passages):
         np.testing.assert_allclose(found, expected, atol=1e-5)
     assert is_cut.tolist() == [len(text) > 100 for text in TEXTS]
     titled = write_passages(tmp_path / "titled" / "passages.parquet", ["life"], ["cover"])
@@ -90,7 +93,7 @@ def test_alone_and_in_a_batch(
     assert open_tokens(titled, encoder.tokenizer, tmp_path / "t", prefix="aids? ").ids.tolist() == whole.ids.tolist()
     if encoder.tokenizer.cls_token is None:  # no cross-encoder
         return
-    model = CrossEncoder.from_pretrained(Source(str(base)), settings(base, query_prefix="life "))
+    model = cross_encoder(base, query_prefix="life ")
     plain = TextTokens.of(TEXTS, model.tokenizer)
     for tokens in (open_queries(queries, model), open_passages(model)):
         np.testing.assert_array_equal(tokens.ids, plain.ids)
@@ -120,12 +123,11 @@ def test_frozen_layers(family: str, base: Path) -> None:
 
 
 def test_a_cross_encoder(family: str, base: Path, tmp_path: Path) -> None:
-    made = settings(base)
     if family == "t5":
         with pytest.raises(UserError, match=r"has no \[CLS\] token"):
-            CrossEncoder.from_pretrained(Source(str(base)), made)
+            cross_encoder(base)
         return
-    model = CrossEncoder.from_pretrained(Source(str(base)), made)
+    model = cross_encoder(base)
     tokens = TextTokens.of(TEXTS, model.tokenizer)
     pairs = Inputs.pairs(tokens, ROWS, tokens, ROWS[::-1].copy(), model.template, 24)
     F.softplus(-model.logits(pairs.batch(ROWS))).sum().backward()
@@ -141,10 +143,7 @@ def test_a_cross_encoder(family: str, base: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", READ_PADDING)
 def test_a_family_whose_vectors_depend_on_padding_is_refused(kind: str, tmp_path: Path) -> None:
     folder = save_family(tmp_path / "base", kind)
-    for start in (
-        lambda: new(folder, frozen=0),
-        lambda: CrossEncoder.from_pretrained(Source(str(folder)), settings(folder)),
-    ):
+    for start in (lambda base: new(base, frozen=0), cross_encoder):
         with pytest.raises(UserError, match=r"is another than of the text alone, by 0\.\d+ of .*; take") as told:
-            start()
+            start(folder)
         assert str(told.value).startswith(f"model {str(folder)!r}: ") and "\n" not in str(told.value)

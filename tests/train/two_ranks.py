@@ -16,46 +16,20 @@ from gnn_encoder.text.corpus import encode_corpus, transform_corpus
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import shared_rows
-from gnn_encoder.train.dual_encoder import Texts, batch_loss, contrastive_step, gather
-from gnn_encoder.train.examples import Examples, Ragged, TrainingBatch, local_part, local_share
+from gnn_encoder.train.dual_encoder import Texts, contrastive_step, gather
+from gnn_encoder.train.examples import TrainingBatch, local_share
 from gnn_encoder.train.loop import sum_gradients, sum_value
 
-ITEMS = np.arange(5)  # three of them are the first process's, two the second's
 ALPHAS = (0.0, 0.3)  # the query-centric loss, and PAIR's
 ASKED = np.array([0, 7, 35, 1, 12])  # generated queries; 0 and 1 are of one passage, on different ranks
 
 
-def examples() -> Examples:
-    """6 queries over 10 passages; query 0 is also judged with 9, which is the hard negative of query 3."""
-    lists, known = Ragged(np.arange(6), np.arange(7)), np.sort([*(q * 10 + q for q in range(6)), 9])
-    return Examples(queries=np.arange(6), positives=lists, negatives=lists, known=known, n_passages=10)
-
-
-def batch_of(items: np.ndarray) -> TrainingBatch:
-    """Each query with its own passage, and as hard negative a fixed one."""
-    return TrainingBatch(items, np.concatenate([items, np.array([6, 7, 8, 9, 0, 7])[items]]))
-
-
-def inputs(rows: np.ndarray, of: int) -> torch.Tensor:
-    return torch.sin(torch.from_numpy(rows)[:, None] * 1.3 + torch.arange(4) * 0.7 + of).double()
-
-
-def loss_of(batch: TrainingBatch, alpha: float = 0.0) -> tuple[float, list[nn.Parameter]]:
-    """This rank's share of the loss of two linear maps, whose parameters get their gradient."""
-    torch.manual_seed(0)
-    query, passage = (nn.Linear(4, 3, bias=False).double() for _ in range(2))
-    asked, places = local_part(batch)
-    sides = query(inputs(batch.queries[asked], 0)), passage(inputs(batch.passages[places], 1))
-    loss = batch_loss(*sides, batch, examples(), 2.0, alpha=alpha)
-    loss.backward()
-    return loss.item(), [*query.parameters(), *passage.parameters()]
-
-
-def step(encoder: DualEncoder, generated: TextTokens, passages: TextTokens) -> tuple[float, list[nn.Parameter]]:
-    """The same of a Dual-Cross-Encoder, which reads some generated queries with a hard negative each."""
-    batch = TrainingBatch(ASKED, np.concatenate([ASKED // 3, (ASKED + 10) % 12]))
-    texts = Texts(encoder, generated, passages, chunk_size=3)
-    return contrastive_step(encoder, texts, batch, generated_examples(12, 3, None, 0)), list(encoder.parameters())
+def step(texts: Texts, asked: np.ndarray, alpha: float) -> tuple[float, list[torch.Tensor | None]]:
+    """Loss and gradients of a Dual-Cross-Encoder that reads some generated queries with a hard negative each."""
+    batch = TrainingBatch(asked, np.concatenate([asked // 3, (asked + 10) % 12]))
+    texts.encoder.zero_grad()
+    loss = contrastive_step(texts.encoder, texts, batch, generated_examples(12, 3, None, 0), alpha=alpha)
+    return summed(loss, list(texts.encoder.parameters()))
 
 
 def summed(loss: float, parameters: list[nn.Parameter]) -> tuple[float, list[torch.Tensor | None]]:
@@ -75,9 +49,9 @@ def work(folder: Path) -> dict[str, Any]:
     encoder = DualEncoder.load(folder / "encoder", precision="fp32")
     tokens = TextTokens.open(folder / "queries"), TextTokens.open(folder / "passages")
     places, unused = local_share(np.array([3, 0, 1, 2, 4])), nn.Parameter(torch.zeros(2))
+    texts = Texts(encoder, *tokens, chunk_size=3)
     found = {
-        "losses": [summed(*loss_of(batch_of(ITEMS), alpha)) for alpha in ALPHAS],
-        "views": summed(*step(encoder, *tokens)),
+        "steps": [step(texts, ASKED, alpha) for alpha in ALPHAS],
         "unused": summed(0.0, [unused])[1],
         "rows": gather(torch.full((len(places),), distributed.rank() + 1), places, 5),
         "pool": shared_rows(np.arange(5), 2, 1, lambda part: torch.from_numpy(part)[:, None] / 8 + distributed.rank()),
