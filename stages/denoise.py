@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 def main(stage: Stage) -> None:
     """Score the candidates and apply the thresholds."""
     params, settings, queries = stage.params, stage.params.denoise, project.queries("train")
-    pairs = relevant_pairs(queries, project.qrels("train"), project.PASSAGES)
+    pairs = relevant_pairs(*project.tables("train"))
     candidates = read_top(project.CANDIDATES, settings.range_max)
     rows = sample_queries(pairs, settings.queries or len(pairs), params.seed)
     asked = pl.col("query").is_in(pl.Series(rows, dtype=pl.Int32).implode())

@@ -1,28 +1,32 @@
 """first_retrievers: BM25, the base model as it comes, and the first retriever (the papers' DPR) with its candidates.
 
-BM25's candidates are the first retriever's negatives, and the first retriever's are M_ce's. Trainings are scored on
-sampled dev queries, whose candidates are the passages that BM25 and the base model rank first, and their relevant ones.
+BM25's candidates are the first retriever's negatives, and the first retriever's are M_ce's.
 """
 
 import shutil
 from functools import partial
 from pathlib import Path
 
+import polars as pl
+import pyarrow as pa
+
 from gnn_encoder.base import distributed
 from gnn_encoder.base.files import WORK
 from gnn_encoder.base.judgements import Identical, relevant_pairs
-from gnn_encoder.base.tables import CANDIDATES, write_table
+from gnn_encoder.base.runs import write_ranking
+from gnn_encoder.base.tables import CANDIDATES, EXAMPLES, read_column, write_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import LEXICAL, RETRIEVER, UNTOUCHED
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.exact import exact_top_k
 from gnn_encoder.search.faiss_index import index_system, new_index
 from gnn_encoder.text.corpus import embed_rows, load_encoder, origin_of, same_encoder, write_matrix
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.train.candidates import find_candidates, rank_by_words
+from gnn_encoder.train.candidates import find_candidates
 from gnn_encoder.train.dev import write_dev
 from gnn_encoder.train.dual_encoder import open_texts, train_dual_encoder
-from gnn_encoder.train.examples import open_examples
+from gnn_encoder.train.examples import examples_from_candidates, open_examples
 from gnn_encoder.train.loop import HISTORY
 
 
@@ -42,10 +46,27 @@ def main(stage: Stage) -> None:
         with distributed.alone():
             folders = {name: stage.unfinished(project.runs(name)) for name in (LEXICAL, UNTOUCHED)}
             index_system(encoder, UNTOUCHED, matrix, index, folders[UNTOUCHED], params)
-            rank_by_words(stage.unfinished(project.index(LEXICAL)), folders[LEXICAL], stage.work, params)
+            rank_by_words(stage, folders[LEXICAL])
             write_dev(stage.unfinished(project.POSITIVES.parent), folders, params)
     distributed.barrier()
     retrieve(stage)
+
+
+def rank_by_words(stage: Stage, runs: Path) -> None:
+    """Write BM25's index and runs. Of its candidates, labelled passages become positives, the others negatives."""
+    params, folder = stage.params, stage.unfinished(project.index(LEXICAL))
+    index = BM25Index.build(project.PASSAGES, params.bm25)
+    index.save(folder)
+    asked = read_column(project.queries("train"), "text").to_pylist()
+    identical, pairs = Identical.read(project.IDENTICAL, "train"), relevant_pairs(*project.tables("train"))
+    search = partial(index.search, depth=params.bm25.depth)
+    found = pl.DataFrame(pa.concat_tables(find_candidates(search, asked, stage.work, identical, pairs, label="bm25")))
+    write_table(runs / project.BM25_EXAMPLES.name, EXAMPLES, [examples_from_candidates(pairs, found).to_arrow()])
+    for split in project.JUDGED:
+        table, identical = project.queries(split), Identical.read(project.IDENTICAL, split)
+        find = partial(index.search, read_column(table, "text").to_pylist())
+        ranking = identical.search(find, params.retrieve.depth, index.passages)
+        write_ranking(runs / project.run_file(LEXICAL, split).name, ranking, table, project.PASSAGES, LEXICAL)
 
 
 def retrieve(stage: Stage) -> None:

@@ -22,9 +22,8 @@ def main(stage: Stage) -> None:
     own = Path(item["own"]) if "own" in item else "train"
     examples = open_examples(Path(item["examples"]), queries, own, scored=True)
     texts = open_texts(encoder, queries, params.encoder)
-    alpha = settings.alpha if item.get("passage_centric") else 0.0
-    title = title_of(stage.key)
-    train_dual_encoder(encoder, texts, examples, section, params, stage.scratch, title=title, alpha=alpha)
+    how = {"title": title_of(stage.key), "alpha": settings.alpha if item.get("passage_centric") else 0.0}
+    train_dual_encoder(encoder, texts, examples, section, params, stage.scratch, **how)
 
 
 if __name__ == "__main__":

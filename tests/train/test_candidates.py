@@ -46,6 +46,8 @@ def test_windows_are_one_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("first", [0, 2])
 def test_negatives_are_the_other_candidates(tmp_path: Path, first: int) -> None:
     """The oracle: the EXAMPLES table that polars makes of the whole table."""
+    by_hand = examples_from_candidates(pairs((0, 1), (0, 2), (3, 0)), pairs((0, 2), (0, 5), (0, 4), (1, 7), (3, 0)))
+    assert by_hand.rows() == [(0, [1, 2], [5, 4]), (3, [0], [])]
     write_table(tmp_path / "c.parquet", CANDIDATES, [WHOLE.to_arrow()])
     assert read_top(tmp_path / "c.parquet", 4).equals(WHOLE.filter(pl.col("rank") < 4))
     found = candidate_examples(PAIRS, tmp_path / "c.parquet", first, PASSAGES, IDENTICAL)

@@ -14,19 +14,7 @@ from gnn_encoder.text.batches import Inputs, single_batch, text_batch
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.train import dev
-from gnn_encoder.train.dev import (
-    DevSample,
-    Views,
-    candidates_of,
-    dev_sample,
-    pooled_sample,
-    reciprocal_ranks,
-    reranked_reciprocal_rank,
-    reranking_score,
-    retrieval_score,
-    retrieved_pairs,
-    sample_queries,
-)
+from gnn_encoder.train.dev import DevSample, Views, reciprocal_ranks
 from gnn_encoder.train.dual_encoder import Texts
 
 from ..encoders import settings
@@ -39,33 +27,33 @@ CANDIDATES = [(1, 5, True), (1, 8, False), (1, 30, True), (6, 5, True), (6, 40, 
 
 def test_pool_holds_what_was_retrieved_and_every_positive_and_no_query_ranks_itself() -> None:
     own = pairs((1, 8), (2, 5), (6, 41))
-    sample = dev_sample(np.array([1, 6]), PAIRS, np.array([[8, 5], [8, 40]]), own)
+    sample = dev.dev_sample(np.array([1, 6]), PAIRS, np.array([[8, 5], [8, 40]]), own)
     assert sample.queries.tolist() == [1, 6] and sample.pool.tolist() == [5, 8, 30, 40]
     assert sample.relevant.tolist() == [[True, False, True, False], [True, False, False, False]]
     assert sample.own is not None and np.argwhere(sample.own).tolist() == [[0, 1]]
     scores = torch.tensor([[2.0, 9.0, 1.0, 0.0], [2.0, 9.0, 1.0, 0.0]])  # of 5, 8, 30 and 40
     assert reciprocal_ranks(scores, torch.eye(4), sample.relevant, own=sample.own).tolist() == [1.0, 0.5]
-    assert dev_sample(np.array([1, 6]), PAIRS, np.array([[8, 5]]), own.clear()).own is None
-    found = retrieved_pairs(np.array([4, 1]), np.array([[8, 5], [0, 40]]))
+    assert dev.dev_sample(np.array([1, 6]), PAIRS, np.array([[8, 5]]), own.clear()).own is None
+    found = dev.retrieved_pairs(np.array([4, 1]), np.array([[8, 5], [0, 40]]))
     assert found.rows() == [(4, 8), (4, 5), (1, 0), (1, 40)] and found.schema == PAIR
 
 
 def test_sample_is_of_judged_queries_and_fixed_by_the_seed() -> None:
-    assert sample_queries(PAIRS, 99, 0).tolist() == [1, 4, 6, 9]
-    chosen = {tuple(sample_queries(PAIRS, 2, seed).tolist()) for seed in range(50)}
+    assert dev.sample_queries(PAIRS, 99, 0).tolist() == [1, 4, 6, 9]
+    chosen = {tuple(dev.sample_queries(PAIRS, 2, seed).tolist()) for seed in range(50)}
     assert len(chosen) == 6 and all(a < b for a, b in chosen)
-    assert sample_queries(PAIRS, 2, 7).tolist() == sample_queries(PAIRS, 2, 7).tolist()
+    assert dev.sample_queries(PAIRS, 2, 7).tolist() == dev.sample_queries(PAIRS, 2, 7).tolist()
 
 
 @pytest.mark.parametrize(("small", "pool"), [(40, [5, 8, 30, 40]), (41, list(range(41)))])
 def test_the_sample_that_stage_positives_wrote(
     tmp_path: Path, small: int, pool: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = candidates_of(np.array([1, 6]), PAIRS, RETRIEVED)
+    table = dev.candidates_of(np.array([1, 6]), PAIRS, RETRIEVED)
     assert table.rows() == CANDIDATES
     write_table(tmp_path / "candidates.parquet", DEV_CANDIDATES, [table.to_arrow()])
     monkeypatch.setattr(dev, "WHOLE", small)
-    sample = pooled_sample(read_table(tmp_path / "candidates.parquet", DEV_CANDIDATES), 41)
+    sample = dev.pooled_sample(read_table(tmp_path / "candidates.parquet", DEV_CANDIDATES), 41)
     assert sample.queries.tolist() == [1, 6] and sample.pool.tolist() == pool
     found = [sample.pool[mask].tolist() for mask in sample.relevant]
     assert found == [[5, 30], [5]], "of its own positives alone"
@@ -93,7 +81,7 @@ def test_reranked_by_hand() -> None:
     rows = [(1, False, 0.5), (1, True, 0.9), (1, True, 0.1), (4, True, 0.2), (4, False, 0.2), (4, False, 0.3)]
     rows += [(6, rank == 11, 1 / rank) for rank in range(1, 12)]
     scored = pl.DataFrame(rows, schema=["query", "relevant", "score"], orient="row")
-    assert reranked_reciprocal_rank(scored) == pytest.approx((1 + 1 / 2 + 0) / 3)
+    assert dev.reranked_reciprocal_rank(scored) == pytest.approx((1 + 1 / 2 + 0) / 3)
 
 
 def reciprocal_rank(scores: np.ndarray, relevant: np.ndarray) -> float:
@@ -112,7 +100,7 @@ def test_retrieval_by_views(
     inputs = Inputs(
         *tokens, 12 * views, lambda rows: ((rows % views + rows // views) % 8, rows // views), template, 20, 20
     )
-    found = retrieval_score(encoder, SAMPLE, tokens[0], Views(inputs=inputs, count=views, pool=Pool(pool)), 64)
+    found = dev.retrieval_score(encoder, SAMPLE, tokens[0], Views(inputs=inputs, count=views, pool=Pool(pool)), 64)
     assert encoder.training, "and goes on training"
     encoder.eval()
     scores = np.zeros((3, 5, views))
@@ -133,7 +121,7 @@ def test_reranking(texts: Texts, tiny_model: Path, monkeypatch: pytest.MonkeyPat
     model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings(tiny_model, dropout=0.5), seed=4).train()
     candidates = pl.DataFrame(RERANKED, schema=PAIR | {"relevant": pl.Boolean}, orient="row")
     pairs = Inputs.of_table(candidates, texts.query_tokens, texts.passage_tokens, model.template, 20)
-    found = reranking_score(model, candidates, pairs, 64)
+    found = dev.reranking_score(model, candidates, pairs, 64)
     assert model.training
     model.eval()
     with torch.no_grad():

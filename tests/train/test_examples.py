@@ -9,15 +9,7 @@ import pytest
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.judgements import contains, pair_keys, relevant_pairs
 from gnn_encoder.base.tables import EXAMPLES, read_table
-from gnn_encoder.train.examples import (
-    BatchSampler,
-    Examples,
-    Ragged,
-    draw_batch,
-    examples_from_candidates,
-    stream,
-    to_examples,
-)
+from gnn_encoder.train.examples import BatchSampler, Examples, Ragged, draw_batch, stream, to_examples
 
 from .conftest import LISTS, PAIR, pairs
 
@@ -51,8 +43,6 @@ def test_relevant_pairs(tmp_path: Path) -> None:
 
 def test_tables_of_examples(tmp_path: Path) -> None:
     """Query 0 has no negatives: it gets random ones, or, with `scored` and null, no place among the items."""
-    found = examples_from_candidates(pairs((0, 1), (0, 2), (3, 0)), pairs((0, 2), (0, 5), (0, 4), (1, 7), (3, 0)))
-    assert found.rows() == [(0, [1, 2], [5, 4]), (3, [0], [])], "other candidates are negatives"
     table = pl.DataFrame({"query": [0, 4], "positives": [[1], [2, 7]], "negatives": [None, [1, 3]]}, schema=LISTS)
     every, scored = (to_examples(table, 10, scored=scored) for scored in (False, True))
     assert every.queries.tolist() == [0, 4]

@@ -189,8 +189,8 @@ class _Faiss:
     def nearest(self, block: Matrix, queries: Any, k: int, spare: int = 1) -> Any:
         """Keys of the best min(k, rows) passages. *Shape:* (rows, d), (n, d) -> (n, min(k, rows)).
 
-        Of several rows that tie for the last place FAISS keeps any. `spare` more rows than needed are therefore
-        fetched; as long as the last row fetched still ties with the last place, twice as many are fetched for a query.
+        Of rows that tie for the last place FAISS keeps any. So `spare` more are fetched, and twice as many again for
+        the queries whose last row fetched still ties with the last place.
         """
         import faiss  # only here: explaining needs torch, and both in one process crash on macOS
 

@@ -169,9 +169,8 @@ def search_views(index: Any, views: int, queries: Matrix, k: int) -> tuple[Rows,
 
     s(q, d_j) = max_i q^T d_j^i        (Eq. 11)
 
-    With several views, 2k vectors are fetched first. For the queries whose vectors belong to fewer than k passages,
-    their number is doubled, up to k times `views`, which belong to k passages at least. Of vectors that tie for the
-    last place FAISS keeps any.
+    With several views, 2k vectors are fetched first, and twice as many again for the queries whose vectors belong to
+    fewer than k passages, up to k times `views`. Of vectors that tie for the last place FAISS keeps any.
 
     *Shape:* queries (n, d) -> (n, k) each, best first, the lower row first among equals.
     """

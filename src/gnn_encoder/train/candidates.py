@@ -1,7 +1,6 @@
 """Candidates of many queries: searched for, spread over the ranks, scored by M_ce, and denoised (section 3.4)."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -10,27 +9,14 @@ import polars as pl
 import pyarrow as pa
 from scipy.special import expit
 
-from gnn_encoder.base.judgements import Identical, relevant_pairs
+from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.matrix import Matrix, Rows, Scores, resume_windows
-from gnn_encoder.base.runs import write_ranking
-from gnn_encoder.base.tables import (
-    CANDIDATES,
-    EXAMPLES,
-    candidates_table,
-    open_table,
-    read_column,
-    read_table,
-    write_part,
-    write_table,
-)
-from gnn_encoder.pipeline import project
+from gnn_encoder.base.tables import CANDIDATES, candidates_table, open_table, read_table, write_part
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.project import LEXICAL
-from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.text.batches import Inputs
 from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder, score_pairs
-from gnn_encoder.train.examples import examples_from_candidates, examples_table
+from gnn_encoder.train.examples import examples_table
 
 WINDOW = 16_384  # queries of a window: each reads all passages once, in parts of 4,096 queries, which FAISS multiplies
 Searched = TypeVar("Searched", Matrix, list[str])  # queries as vectors or as texts
@@ -63,22 +49,6 @@ def find_candidates(
     name = "candidates-{:06d}.parquet"
     files = resume_windows(folder, name, len(queries), WINDOW, search, write, label=label, unit="queries")
     return (read_table(file, CANDIDATES).to_arrow() for file in files)
-
-
-def rank_by_words(index_folder: Path, runs: Path, work: Path, params: Params) -> None:
-    """Write BM25's index and runs. Of its candidates, labelled passages become positives, the others negatives."""
-    index = BM25Index.build(project.PASSAGES, params.bm25)
-    index.save(index_folder)
-    asked = read_column(project.queries("train"), "text").to_pylist()
-    identical, pairs = Identical.read(project.IDENTICAL, "train"), relevant_pairs(*project.tables("train"))
-    search = partial(index.search, depth=params.bm25.depth)
-    found = pl.DataFrame(pa.concat_tables(find_candidates(search, asked, work, identical, pairs, label="bm25")))
-    write_table(runs / project.BM25_EXAMPLES.name, EXAMPLES, [examples_from_candidates(pairs, found).to_arrow()])
-    for split in project.JUDGED:
-        table, identical = project.queries(split), Identical.read(project.IDENTICAL, split)
-        find = partial(index.search, read_column(table, "text").to_pylist())
-        ranking = identical.search(find, params.retrieve.depth, index.passages)
-        write_ranking(runs / project.run_file(LEXICAL, split).name, ranking, table, project.PASSAGES, LEXICAL)
 
 
 def read_top(path: Path, ranks: int | None) -> pl.DataFrame:

@@ -29,10 +29,9 @@ from gnn_encoder.train.losses import contrastive_loss, passage_centric_loss
 class Representations:
     """Embeddings of the queries or of the passages of a batch, by gradient caching (Gao et al. 2021, arXiv:2101.06983).
 
-    A batch is first encoded in chunks of texts of like length, without autograd. The loss of all embeddings together
-    gives each embedding its gradient, which collects on the leaf tensor `value`. `backward` then encodes each chunk
-    again, now with autograd, and passes the gradients of its embeddings on to the encoder. This takes the memory of one
-    chunk, of `chunk_tokens` padded tokens, and yields the gradients of the whole batch.
+    A batch is first encoded in chunks, without autograd. The loss of all embeddings together leaves the gradient of
+    each on `value`. `backward` then encodes each chunk again, now with autograd, and passes these gradients on to the
+    encoder: those of the whole batch, in the memory of one chunk of `chunk_tokens` padded tokens.
     """
 
     def __init__(self, encode: Callable[[Batch], Tensor], batch: Batch, chunk_tokens: int) -> None:
@@ -152,7 +151,7 @@ def represent_passages(encoder: DualEncoder, texts: Texts, rows: Rows) -> Repres
 def batch_loss(
     queries: Tensor, passages: Tensor, batch: TrainingBatch, examples: Examples, scale: float, *, alpha: float = 0.0
 ) -> Tensor:
-    """The part of the batch's mean loss that this rank's queries have. All passages of the batch are negatives of each.
+    """This rank's queries' part of a batch's mean loss, in which all of its passages are negatives of each query.
 
     L = (1 - alpha) L_Q + alpha L_P        (PAIR Eq. 6; with alpha 0, GNN-encoder Eq. 2 and 12)
 
@@ -257,10 +256,7 @@ def train_dual_encoder(
     alpha: float = 0.0,
     dev: Path = project.DEV_CANDIDATES,
 ) -> None:
-    """Train a dual-encoder as `section` of params.yaml says; write the weights of the best dev score and the curve.
-
-    `title` names it in the log; `views` and `alpha` are as in `ContrastiveTask`; `dev` is a DEV_CANDIDATES table.
-    """
+    """Train as `section` of params.yaml says, and write the best weights; the log calls it `title`."""
     settings: Contrastive = params.value(section)
     encoder.freeze_lower(params.encoder.frozen_layers)
     found, own = read_table(dev, DEV_CANDIDATES), Identical.read(project.IDENTICAL, "dev").own

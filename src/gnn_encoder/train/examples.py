@@ -4,7 +4,7 @@ import zlib
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import polars as pl
@@ -68,24 +68,19 @@ class Examples:
         """Draw a positive for each item, in proportion to `weights` if there are any. *Shape:* (n,) -> (n,)."""
         if self.weights is None:
             return self.positives.draw(items, 1, generator)[:, 0]
-        offsets, total = self.positives.offsets, self._total_weights
-        first, last = total[offsets[items]], total[offsets[items + 1]]
-        drawn = np.searchsorted(total, first + generator.random(len(items)) * (last - first), side="right") - 1
+        begin, end, total = self.positives.offsets[items], self.positives.offsets[items + 1], self._total_weights
+        drawn = total[begin] + generator.random(len(items)) * (total[end] - total[begin])
         # Rounding can carry a draw into the next item's list.
-        chosen: Rows = self.positives.values[drawn.clip(offsets[items], offsets[items + 1] - 1)]
-        return chosen
+        chosen: Rows = (np.searchsorted(total, drawn, side="right") - 1).clip(begin, end - 1)
+        return self.positives.values[chosen]
 
     @cached_property
     def _total_weights(self) -> NDArray[np.float64]:
         """The sum of the weights before each positive, and of all."""
-        assert self.weights is not None
-        return np.concatenate([[0.0], np.cumsum(self.weights)])
+        return np.concatenate([[0.0], np.cumsum(cast(NDArray[np.float64], self.weights))])
 
     def weighed(self, counts: pl.DataFrame) -> Self:
-        """These examples with counts as weights: what was logged n times is drawn n times as often.
-
-        A positive without a count, which M_ce found, weighs as much as one that was logged once.
-        """
+        """These examples with counts as weights; a positive that M_ce found weighs as much as one logged once."""
         if counts.is_empty():
             return self
         sizes = np.diff(self.positives.offsets)
@@ -118,9 +113,9 @@ class Examples:
         return contains(self._spared, keys)
 
     def spared_unlabelled(self, queries: Rows) -> tuple[Rows, Rows]:
-        """The passages that are no negatives of some queries but not known to be relevant, and the places of these.
+        """Passages that are no negatives of some queries but not known to be relevant, and the place of each's query.
 
-        *Shape:* (q,) -> (p,) passages, (p,) places in `queries`.
+        *Shape:* (q,) -> (p,) twice.
         """
         if self._spared is self.known:
             return queries[:0], queries[:0]
