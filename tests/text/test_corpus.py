@@ -1,8 +1,8 @@
 """Matrices of passages and features of pairs: equal to one row at a time, and the same bits after an interruption."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import DEFAULT, Mock
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -58,23 +58,13 @@ def test_interrupted_and_resumed_equals_undisturbed(encoder: DualEncoder, many: 
     assert np.abs(expected[0] - expected[1]).max() > 1e-2  # rows that cannot be told apart would prove nothing
     manifest = read_manifest(tmp_path / "whole")
     assert (manifest.model_fingerprint, manifest.input_fingerprint) == ("model", "input")
-
-    def encoded(stop: int | None) -> list[int]:
-        """The first rows of the windows that are encoded until it is killed in that of row `stop`."""
-        begun: list[int] = []
-
-        def transform(first: int, block: np.ndarray) -> np.ndarray:
-            if first == stop:
-                raise KeyboardInterrupt
-            begun.append(first)
-            return block
-
-        with suppress(KeyboardInterrupt):
-            write(encoder, many, tmp_path / "out", "float16", transform=transform)
-        return begun
-
-    assert encoded(10) == [0, 5] and not (tmp_path / "out" / "manifest.json").exists()
-    assert encoded(None) == [10, 15, 20] and encoded(None) == []
+    same = Mock(wraps=lambda first, block: block, side_effect=[DEFAULT, DEFAULT, KeyboardInterrupt, *[DEFAULT] * 3])
+    with pytest.raises(KeyboardInterrupt):
+        write(encoder, many, tmp_path / "out", "float16", transform=same)
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    for _ in range(2):  # the second time it is finished
+        write(encoder, many, tmp_path / "out", "float16", transform=same)
+    assert [call.args[0] for call in same.call_args_list] == [0, 5, 10, 10, 15, 20]
     write(encoder, many, tmp_path / "scaled", encoded=tmp_path / "whole", transform=lambda first, block: block * first)
     np.testing.assert_array_equal(open_matrix(tmp_path / "scaled"), found * (np.arange(23) // 5 * 5.0)[:, None])
     for name in ("embeddings.npy", "manifest.json"):
@@ -112,22 +102,16 @@ def test_scores_equal_one_pair_at_a_time_and_resume(
     model: CrossEncoder, pairs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = np.array([model.logits(batch).item() for batch in each(pairs)])
-    whole, encode, encoded = score_pairs(model, pairs, tmp_path / "whole", 50), module.encode_prepared, []
+    whole = score_pairs(model, pairs, tmp_path / "whole", 50)
     assert whole.shape == (12,) and np.ptp(expected) > 1e-3
     np.testing.assert_allclose(whole, expected, atol=2e-6)
-
-    def killed(prepared: Any, function: Any) -> Any:
-        encoded.append(len(prepared))
-        if len(encoded) == 3:
-            raise KeyboardInterrupt
-        return encode(prepared, function)
-
-    monkeypatch.setattr(module, "encode_prepared", killed)
+    encode = Mock(wraps=module.encode_prepared, side_effect=[DEFAULT, DEFAULT, KeyboardInterrupt, DEFAULT])
+    monkeypatch.setattr(module, "encode_prepared", encode)
     with pytest.raises(KeyboardInterrupt):
         score_pairs(model, pairs, tmp_path / "part", 50)
     assert len(list((tmp_path / "part").iterdir())) == 2
     np.testing.assert_array_equal(score_pairs(model, pairs, tmp_path / "part", 50), whole)
-    assert len(encoded) == 3 + 1
+    assert encode.call_count == 4
     nothing = np.empty(0, dtype=np.int64)
     empty = Inputs.pairs(pairs.first, nothing, pairs.second, nothing, model.template, 20)
     assert score_pairs(model, empty, tmp_path / "none", 50).shape == (0,)

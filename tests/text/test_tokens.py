@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -88,14 +89,14 @@ def test_singles_and_pairs_equal_the_tokenizer(
 def test_tokens_are_made_once_whatever_was_called_before(
     tiny_model: Path, queries_table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tokenizer, made, tokenise = load_tokenizer(Source(str(tiny_model))), [], module._tokenise
-    monkeypatch.setattr(module, "_tokenise", lambda *arguments: made.append(1) or tokenise(*arguments))
+    tokenizer, tokenise = load_tokenizer(Source(str(tiny_model))), Mock(wraps=module._tokenise)
+    monkeypatch.setattr(module, "_tokenise", tokenise)
     expected = np.array(opened(queries_table, tokenizer, 1000).ids)
     assert np.diff(opened(queries_table, tokenizer, 1000).offsets).max() > 50, "the tests above do cut"
     for most, times in ((1000, 1), (1001, 2)):  # read back, and made anew
         tokenizer(["a b c d e f", "a"], truncation=True, max_length=4, padding=True)
         np.testing.assert_array_equal(opened(queries_table, tokenizer, most).ids, expected)
-        assert len(made) == times
+        assert tokenise.call_count == times
     tokenizer.pad_token = None
     with pytest.raises(UserError, match="its tokenizer has no padding token, which batches need; set pad_token"):
         Template(tokenizer)
