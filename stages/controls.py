@@ -6,17 +6,9 @@ the labels say; hybrid ranks together what BM25, the best dense system and the l
 
 from functools import cache, partial
 
+from gnn_encoder.controls import write as controls
 from gnn_encoder.controls.closed_form import METHODS
 from gnn_encoder.controls.hybrid import LABELLED
-from gnn_encoder.controls.write import (
-    Encoded,
-    WithLog,
-    dev_queries,
-    rank_with_log,
-    write_closed_forms,
-    write_control,
-    write_hybrid,
-)
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import HYBRID, registry
 from gnn_encoder.pipeline.stage import Stage, run
@@ -25,25 +17,25 @@ from gnn_encoder.search.faiss_index import index_system
 
 def main(stage: Stage) -> None:
     """Make every system of the kinds `reordered`, `shifted` and `fused`, the last of what the others find."""
-    params, known, dev = stage.params, registry(), dev_queries(stage.params)
-    encoded, reordered = cache(partial(Encoded.of, section=params.encoder)), known.of_kind("reordered")
+    params, known, dev = stage.params, registry(), controls.dev_queries(stage.params)
+    encoded, reordered = cache(partial(controls.Encoded.of, section=params.encoder)), known.of_kind("reordered")
     folders = {name: stage.unfinished(project.runs(name)) for name in reordered}
     for system, shifted in known.of_kind("shifted").items():
         base, places = shifted.base, (project.embeddings(system), project.index(system), project.runs(system))
         matrix, index, runs = map(stage.unfinished, places)
         forms = {name: one.by for name, one in reordered.items() if one.by in METHODS and one.base == base}
         methods = {folders[name]: (name, method) for name, method in forms.items()}
-        write_closed_forms(encoded(base), methods, matrix, dev, params)
+        controls.write_closed_forms(encoded(base), methods, matrix, dev, params)
         index_system(encoded(base).encoder, system, matrix, index, runs, params)
-    logged = dict[str, WithLog]()
+    logged = dict[str, controls.WithLog]()
     for system, base in ((name, one.base) for name, one in reordered.items() if one.by == "logged"):
-        logged[base] = rank_with_log(encoded(base), project.runs(base), dev, params)
+        logged[base] = controls.rank_with_log(encoded(base), project.runs(base), dev, params)
         logged[base].known.save(folders[system] / LABELLED)
-        write_control(folders[system], system, logged[base].choice, logged[base].rankings)
+        controls.write_control(folders[system], system, logged[base].choice, logged[base].rankings)
     found = {name: project.runs(name) for name in known.dense if project.runs(name) in stage.inputs}
     found |= {name: stage.unfinished(project.runs(name)) for name in known.of_kind("shifted")}
     dense = {name: found[name] for name in known.dense if name in found}  # of equally good ones the first is taken
-    write_hybrid(stage.unfinished(project.runs(HYBRID)), dense, logged, encoded, dev, params)
+    controls.write_hybrid(stage.unfinished(project.runs(HYBRID)), dense, logged, encoded, dev, params)
 
 
 if __name__ == "__main__":

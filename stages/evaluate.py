@@ -9,18 +9,10 @@ import polars as pl
 from gnn_encoder.base.files import write_json
 from gnn_encoder.base.matrix import Rows, open_matrix
 from gnn_encoder.base.tables import read_column
+from gnn_encoder.evaluate import slices
 from gnn_encoder.evaluate.judge import measure_system, read_values
 from gnn_encoder.evaluate.measures import by_split, compare_with, means_by_system, parse
 from gnn_encoder.evaluate.report import write_figures
-from gnn_encoder.evaluate.slices import (
-    attention_shares,
-    attention_table,
-    compare_at_rank_one,
-    describe_cases,
-    query_properties,
-    slice_systems,
-    slices_table,
-)
 from gnn_encoder.evaluate.tables import claim_of_main, log_claim, log_tables, results_table
 from gnn_encoder.gnn.graph import open_labels, queries_of
 from gnn_encoder.gnn.neighbourhood import before_graph, graph_encoder, open_informer
@@ -47,14 +39,14 @@ def main(stage: Stage) -> None:
     means = means_by_system(values, names)
     compared = compare_with(values, tested, {name: branch.baseline for name in shown if name != branch.baseline})
     log_tables(results_table(stage.key, split, of, compared[split], tested) for split, of in means.items())
-    properties, by_query = query_properties(stage.params), by_split(values.filter(measure=tested))
-    sliced = {one: slice_systems(of, properties[one], tested, branch.baseline) for one, of in by_query.items()}
+    properties, by_query = slices.query_properties(stage.params), by_split(values.filter(measure=tested))
+    sliced = {one: slices.slice_systems(of, properties[one], tested, branch.baseline) for one, of in by_query.items()}
     write_figures(stage.plots, values, means, tested)
     found: dict[str, object] = {**means, "significance": compared, "slices": sliced}
     if stage.key == MAIN:
-        log_tables(slices_table(MAIN, one, split) for split, one in sliced.items())
+        log_tables(slices.slices_table(MAIN, one, split) for split, one in sliced.items())
         told = informed(stage.params)
-        log_tables([attention_table(told["attention"])])
+        log_tables([slices.attention_table(told["attention"])])
         write_json(folder / "informed.json", told)
         found["claim"] = claim = claim_of_main(values, tested)
         log_claim(claim)
@@ -65,11 +57,11 @@ def main(stage: Stage) -> None:
 def informed(params: Params) -> dict[str, Any]:
     """What the GNN attends to at some passages, and what it answers and M_de does not."""
     pairs = open_labels()
-    won, counts = compare_at_rank_one(params.evaluate)
+    won, counts = slices.compare_at_rank_one(params.evaluate)
     attention = attend(project.gnn(MAIN), params, won["passage"].to_numpy())
     nodes = pl.Series(read_column(queries_of(MAIN), "text"))
-    cases = describe_cases(won, attention, pairs, nodes)
-    return {"attention": attention_shares(attention, pairs), "counts": counts, "cases": cases}
+    cases = slices.describe_cases(won, attention, pairs, nodes)
+    return {"attention": slices.attention_shares(attention, pairs), "counts": counts, "cases": cases}
 
 
 def attend(model: Path, params: Params, passages: Rows) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -11,6 +12,8 @@ from gnn_encoder.base.judgements import find_identical
 from gnn_encoder.base.tables import PASSAGES as PASSAGES_TABLE
 
 from ..texts import write
+from .conftest import Write
+from .sources import lines
 
 PASSAGES = [
     ("p0", "Oak", "An oak is a tree."),
@@ -31,24 +34,17 @@ QUERIES = {
     "q5": "Oak An oak is a tree.",  # that of p0 and p2 with their title
     "q6": "Elm",  # a title alone is not the passage
 }
+SOURCE = {
+    "corpus.jsonl": lines(*({"_id": pid, "title": title, "text": text} for pid, title, text in PASSAGES)),
+    "queries.jsonl": lines(*({"_id": qid, "text": text} for qid, text in QUERIES.items())),
+    "qrels/train.tsv": "q0\tp1\t1\nq1\tp5\t1\na1\tp7\t1\n7\t7\t0\n7\tp0\t1\n",
+    "qrels/dev.tsv": "q4\t7\t1\nq5\tp1\t1\n",
+    "qrels/test.tsv": "q6\tp3\t1\n",
+}
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    corpus = [json.dumps({"_id": pid, "title": title, "text": text}) for pid, title, text in PASSAGES]
-    queries = [json.dumps({"_id": qid, "text": text}) for qid, text in QUERIES.items()]
-    (tmp_path / "qrels").mkdir()
-    (tmp_path / "corpus.jsonl").write_text("\n".join(corpus))
-    (tmp_path / "queries.jsonl").write_text("\n".join(queries))
-    judged = {"train": ["q0\tp1\t1", "q1\tp5\t1", "a1\tp7\t1", "7\t7\t0", "7\tp0\t1"], "dev": ["q4\t7\t1", "q5\tp1\t1"]}
-    judged["test"] = ["q6\tp3\t1"]
-    for split, lines in judged.items():
-        (tmp_path / "qrels" / f"{split}.tsv").write_text("\n".join(lines))
-    return tmp_path
-
-
-def test_copies_and_queries_that_are_passages(folder: Path, prepared: Callable[..., Path], rows: Callable) -> None:  # type: ignore[type-arg]
-    found = prepared(source="beir", path=str(folder)) / "identical"
+def test_copies_and_queries_that_are_passages(folder: Write, prepared: Callable[..., Path], rows: Any) -> None:
+    found = prepared(source="beir", path=str(folder(SOURCE))) / "identical"
     assert rows(found / "copies.parquet") == [(2, 0), (5, 1)]
     assert rows(found / "train.parquet") == [(0, 0), (0, 2), (0, 3), (2, 4)]
     assert rows(found / "dev.parquet") == [(0, 7), (1, 0), (1, 2)]
@@ -57,6 +53,18 @@ def test_copies_and_queries_that_are_passages(folder: Path, prepared: Callable[.
     assert statistics["passages"] == {"passages": 8, "copies_of_another": 2}
     assert statistics["train"]["queries_that_are_passages"] == 2
     assert "queries_that_are_passages" not in statistics["test"]
+
+
+ROWS = [
+    ("a", "Ash", "It bends well.  It is used."),
+    ("b", "Ash ", "It bends well.\n\nIt is used."),  # a copy
+    ("c", "ASH", "It bends well. It is used."),  # other letters are no copy
+    ("e", "", "It bends well. It is used"),
+    ("f", "", "Caf\u00e9"),
+    ("g", " ", "Cafe\u0301 "),  # a copy
+    ("h", "x", "CAFÉ"),
+    ("d#0", "", "It is fine."),
+]
 
 
 @pytest.mark.parametrize(
@@ -73,18 +81,8 @@ def test_copies_and_queries_that_are_passages(folder: Path, prepared: Callable[.
 def test_white_space_and_how_characters_are_stored_make_no_other_text(
     qid: str, asked: str, own: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [
-        ("a", "Ash", "It bends well.  It is used."),
-        ("b", "Ash ", "It bends well.\n\nIt is used."),  # a copy
-        ("c", "ASH", "It bends well. It is used."),  # other letters are no copy
-        ("e", "", "It bends well. It is used"),
-        ("f", "", "Caf\u00e9"),
-        ("g", " ", "Cafe\u0301 "),  # a copy
-        ("h", "x", "CAFÉ"),
-        ("d#0", "", "It is fine."),
-    ]
     monkeypatch.setattr("gnn_encoder.base.tables.ROW_GROUP", 3)
-    write(tmp_path / "passages.parquet", PASSAGES_TABLE, *zip(*rows, strict=True))
+    write(tmp_path / "passages.parquet", PASSAGES_TABLE, *zip(*ROWS, strict=True))
     found, mine = find_identical(tmp_path / "passages.parquet", pl.DataFrame({"qid": [qid], "text": [asked]}))
     assert sorted(mine["passage"]) == own
     assert (found.copies.tolist(), found.firsts.tolist()) == ([1, 5], [0, 4])

@@ -11,6 +11,8 @@ import pytest
 from gnn_encoder.base.errors import UserError
 
 from ..project import ROOT
+from .conftest import write_files
+from .sources import lines
 
 PAGES = {
     "common/mow-lawn.md": """# mow lawn
@@ -43,11 +45,9 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def read(folder: Path) -> tuple[dict[str, tuple[str, str]], dict[str, str], dict[str, list[str]]]:
-    rows = [
-        [json.loads(line) for line in (folder / f"{n}.jsonl").read_text().splitlines()] for n in ("corpus", "queries")
-    ]
+    corpus, queries = (pl.read_ndjson(folder / f"{name}.jsonl") for name in ("corpus", "queries"))
     qrels = {path.stem: path.read_text().splitlines()[1:] for path in (folder / "qrels").iterdir()}
-    return {r["_id"]: (r["title"], r["text"]) for r in rows[0]}, {r["_id"]: r["text"] for r in rows[1]}, qrels
+    return {pid: tuple(texts) for pid, *texts in corpus.rows()}, dict(queries.rows()), qrels
 
 
 def test_squad(script: Any, tmp_path: Path) -> None:
@@ -55,15 +55,11 @@ def test_squad(script: Any, tmp_path: Path) -> None:
         return [{"id": qid, "question": f"{qid}?", "answers": [{"text": "x"}] * right} for qid, right in questions]
 
     ash, yew = "Ash has black buds.", "Yew is poisonous."
-    paragraphs = [
-        {"context": ash, "qas": asked(("q1", True), ("q2", False))},
-        {"context": yew, "qas": asked(("q3", True))},
-    ]
-    (sets := tmp_path / "sets").mkdir()
-    (sets / "train.json").write_text(json.dumps({"data": [{"title": "Ash_(tree)", "paragraphs": paragraphs}]}))
-    (sets / "test.json").write_text(
-        json.dumps({"data": [{"paragraphs": [{"context": ash, "qas": asked(("q4", True))}]}]})
-    )
+    one, other = asked(("q1", True), ("q2", False)), asked(("q3", True))
+    train = [{"title": "Ash_(tree)", "paragraphs": [{"context": ash, "qas": one}, {"context": yew, "qas": other}]}]
+    test = [{"paragraphs": [{"context": ash, "qas": asked(("q4", True))}]}]
+    files = {"train.json": json.dumps({"data": train}), "test.json": json.dumps({"data": test})}
+    sets = write_files(tmp_path / "sets", files)
     script.squad(sets, tmp_path / "out", 0.1)
     passages, queries, qrels = read(tmp_path / "out")
     assert list(passages.values()) == [("Ash (tree)", ash), ("Ash (tree)", yew)]
@@ -81,24 +77,19 @@ def test_squad(script: Any, tmp_path: Path) -> None:
 def test_cut(script: Any, tmp_path: Path) -> None:
     """`the` is in all documents, `moss` in two, `fern` in one: fern weighs ln(4/2), moss ln(4/3), the nothing."""
     texts = {"d1": "The moss is green. The fern is green. The sand is dry.", "d2": "The moss is old.", "d3": "The the"}
-    (long := tmp_path / "long").mkdir()
-    (long / "corpus.jsonl").write_text(
-        "\n".join(json.dumps({"_id": d, "title": "T", "text": t}) for d, t in texts.items())
-    )
     queries = {"q1": "Which moss and fern?", "q2": "the sand", "q3": "salt"}
-    (long / "queries.jsonl").write_text("\n".join(json.dumps({"_id": q, "text": t}) for q, t in queries.items()))
-    (long / "qrels").mkdir()
-    (long / "qrels" / "train.tsv").write_text("q1\td1\t2\nq1\td2\t0\n")
-    (long / "qrels" / "test.tsv").write_text("q2\td1\t1\nq3\td1\t1\nq3\td9\t1\n")
+    files = {
+        "corpus.jsonl": lines(*({"_id": pid, "title": "T", "text": text} for pid, text in texts.items())),
+        "queries.jsonl": lines(*({"_id": qid, "text": text} for qid, text in queries.items())),
+        "qrels/train.tsv": "q1\td1\t2\nq1\td2\t0\n",
+        "qrels/test.tsv": "q2\td1\t1\nq3\td1\t1\nq3\td9\t1\n",
+    }
+    long = write_files(tmp_path / "long", files)
     script.cut(long, tmp_path / "out", 4, 0)
     passages, asked, qrels = read(tmp_path / "out")
-    assert passages == {
-        "d1#0": ("T", "The moss is green."),
-        "d1#1": ("T", "The fern is green."),
-        "d1#2": ("T", "The sand is dry."),
-        "d2#0": ("T", "The moss is old."),
-        "d3#0": ("T", "The the"),
-    }
+    parts = {"d1#0": "The moss is green.", "d1#1": "The fern is green.", "d1#2": "The sand is dry."}
+    parts |= {"d2#0": "The moss is old.", "d3#0": "The the"}
+    assert passages == {pid: ("T", text) for pid, text in parts.items()}
     assert asked == queries
     assert qrels == {"train": ["q1\td1#1\t2", "q1\td2#0\t0"], "test": ["q2\td1#2\t1", "q3\td1#0\t1", "q3\td9\t1"]}
     with pytest.raises(UserError, match="--overlap is 4: must be from 0 to below --words, 4"):
@@ -123,13 +114,10 @@ def test_tldr(script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """Pages of a clone of tldr-pages, with the kept splits."""
     ours = pl.read_parquet(script.OUR_SPLIT)
     assert ours["split"].value_counts(sort=True).rows() == [("test", 9374), ("dev", 3125)]
-    for name, page in PAGES.items():
-        (tmp_path / "clone/pages" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "clone/pages" / name).write_text(page)
-    held_out = {script.hashed("pmow-lawn", caption): split for caption, split in
-                (("Show mow's  blades", "dev"), ("`mow` by [n]ight", "test"))}  # fmt: skip
+    write_files(tmp_path / "clone/pages", PAGES)
+    dev, test = (script.hashed("pmow-lawn", caption) for caption in ("Show mow's  blades", "`mow` by [n]ight"))
     monkeypatch.setattr(script, "OUR_SPLIT", tmp_path / "split.parquet")
-    pl.DataFrame({"hash": list(held_out), "split": list(held_out.values())}).write_parquet(script.OUR_SPLIT)
+    pl.DataFrame({"hash": [dev, test], "split": ["dev", "test"]}).write_parquet(script.OUR_SPLIT)
     script.tldr(tmp_path / "clone", tmp_path / "beir")
     passages, queries, qrels = read(tmp_path / "beir")
     assert passages == {"pmow-lawn": ("mow lawn", "Cut grass with mow. Some parts are in other pages.")}

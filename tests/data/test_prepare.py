@@ -14,7 +14,7 @@ from gnn_encoder.base.tables import SPLITS
 
 from ..project import ROOT
 from .conftest import Refused, Write
-from .sources import ASH, BEIR, OAK, QUERIES, SOURCES, YEW, lines
+from .sources import ASH, BEIR, OAK, PASSAGES, QUERIES, SOURCES, YEW, lines
 
 Prepared, Rows = Callable[..., Path], Callable[[Path], list[Any]]
 TINY = {"source": "beir", "path": str(ROOT / "tests" / "tiny" / "beir")}
@@ -30,12 +30,7 @@ def statistics(target: Path) -> dict[str, dict[str, int]]:
 
 def test_tables(folder: Write, prepared: Prepared, rows: Rows) -> None:
     target = prepared(source="beir", path=str(folder(BEIR)))
-    assert rows(target / "passages.parquet") == [
-        ("p1", "Ash", "A tree with black buds."),
-        ("p2", "", "Yew is poisonous."),
-        ("p3", "", "Oars are\nmade of ash."),
-        ("p4", "", "Café"),
-    ]
+    assert rows(target / "passages.parquet") == [*PASSAGES[:3], ("p4", "", "Café")]
     # In the order of queries.jsonl; q4 is in no split.
     assert rows(target / "queries" / "train.parquet") == [("q3", QUERIES["q3"], []), ("q1", QUERIES["q1"], [])]
     judged = [("q1", "p1", 2), ("q3", "p3", 1), ("q3", "p2", 0), ("q1", "p3", -1)]
@@ -55,11 +50,10 @@ def test_what_is_left_out(folder: Write, prepared: Prepared, rows: Rows, caplog:
     """p8 has neither text nor title and takes its judgement with it; q4 has no positive; one judgement is repeated."""
     caplog.set_level(logging.INFO)
     more = {
-        "corpus.jsonl": BEIR["corpus.jsonl"]
-        + lines({"_id": "p8", "title": "", "text": " "}, {"_id": "p9", "title": "No"}),
-        "qrels/train.tsv": BEIR["qrels/train.tsv"] + "q1\tp8\t1\nq1\tp9\t1\nq4\tp1\t0\nq1\tp1\t2\n",
+        "corpus.jsonl": lines({"_id": "p8", "title": "", "text": " "}, {"_id": "p9", "title": "No"}),
+        "qrels/train.tsv": "q1\tp8\t1\nq1\tp9\t1\nq4\tp1\t0\nq1\tp1\t2\n",
     }
-    target = prepared(source="beir", path=str(folder(BEIR | more)))
+    target = prepared(source="beir", path=str(folder(BEIR | {name: BEIR[name] + text for name, text in more.items()})))
     assert rows(target / "passages.parquet")[4:] == [("p9", "", "No")]
     assert rows(target / "qrels" / "train.parquet")[4:] == [("q1", "p9", 1)]
     dropped = {"empty_passages": 1, "texts_replaced_by_titles": 2, "judgements_of_empty_passages": 1}
@@ -76,12 +70,8 @@ def test_a_log_has_counts_and_may_name_unknown_passages(folder: Write, prepared:
     target = prepared(path=str(folder(known)), **keys)
     assert rows(target / "counts.parquet") == [(OAK, "p1", 1), (YEW, "p1", 1), (YEW, "p2", 5)]
     assert rows(target / "qrels" / "dev.parquet") == [(ASH, "p3", 1)]
-    assert statistics(target)["left_out_or_replaced"] == {
-        "rows_without_a_word": 1,
-        "pairs_below_min_count": 1,
-        "texts_replaced_by_titles": 1,
-        "judgements_of_unknown_passages": 1,
-    }
+    names = ("rows_without_a_word", "pairs_below_min_count", "texts_replaced_by_titles")
+    assert statistics(target)["left_out_or_replaced"] == dict.fromkeys((*names, "judgements_of_unknown_passages"), 1)
 
 
 def test_splits_that_are_judged_by_answers(folder: Write, prepared: Prepared, rows: Rows) -> None:

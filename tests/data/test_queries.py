@@ -1,7 +1,6 @@
-"""A user's own queries: those without labels, those generated for the passages, and the mistakes in their files."""
+"""A query log; a user's own queries: those without labels, those generated for the passages; their mistakes."""
 
 import gzip
-import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -13,15 +12,71 @@ import pytest
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import QUERIES
 from gnn_encoder.data import queries as module
-from gnn_encoder.data.queries import own_file, own_queries, write_generated
+from gnn_encoder.data.prepare import open_source
+from gnn_encoder.data.queries import normal_form, own_file, own_queries, split_of, stable_hash, write_generated
 
 from ..texts import write_passages
+from .conftest import Refused, Write, data_of
+from .sources import LOG, LOGGED, SOURCES, YEW, lines
 
-LABELLED = [pl.Series("train", ["Seven  years?"]), pl.Series("test", ["nine?"])]  # the texts of two splits
+# --- a log ------------------------------------------------------------------------------------------------------------
 
 
-def read(own: Path) -> list[str]:
-    found = own_queries(own, LABELLED)
+def test_a_floor_for_counts(folder: Write, refused: Refused) -> None:
+    keys, files, *_ = SOURCES["log"]
+    path = str(folder(files | {"log.tsv": files["log.tsv"] + "lime\tp2\t2\n"}))
+    source = open_source(data_of(path=path, min_count=2, **keys))
+    found = {split: [row for _, row in read()] for split, read in source.judgements.items()}
+    assert found["train"] == [(YEW, "p2", 1, 5)] and found["test"] == [(stable_hash("lime"), "p2", 1, 2)]
+    assert source.dropped() == {"rows_without_a_word": 1, "pairs_below_min_count": 4}  # yew p1, oars, oak tree, bud
+    told = "log.tsv: no query and passage were logged 9 times or more; log more, or lower data.min_count"
+    refused(told, path=path, min_count=9, **keys)
+
+
+def test_without_counts_each_row_is_one(folder: Write) -> None:
+    table = lines("user\tpid\tquery", *(f"x\t{pid}\t{query}" for query, pid, _ in LOGGED))
+    source = open_source(data_of(path=str(folder(LOG | {"log.tsv": table})), **SOURCES["log"].keys))
+    assert [row for _, row in source.judgements["train"]()][1:] == [(YEW, "p1", 1, 1), (YEW, "p2", 1, 2)]
+
+
+def test_hash_splits_have_their_shares_and_do_not_move() -> None:
+    keys = [stable_hash(str(i)) for i in range(20_000)]
+    found = [split_of(key, dev=0.1, test=0.2) for key in keys]
+    shares = {split: found.count(split) / len(keys) for split in ("train", "dev", "test")}
+    assert shares == pytest.approx({"train": 0.72, "dev": 0.08, "test": 0.2}, abs=0.01)
+    more = [split_of(key, dev=0.1, test=0.3) for key in keys]
+    assert all(b == "test" for a, b in zip(found, more, strict=True) if a == "test")
+    assert stable_hash("ash") == "a022a22c1a1a6a37"  # of another process, and of every other machine
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Is yew poisonous?", "is YEW\tpoisonous", True),
+        ("e-mail", "e mail", True),
+        ("Straße", "STRASSE", True),
+        ("\u0130stanbul", "istanbul", True),
+        ("pass\u00adword", "PASS\u200bword", True),  # a soft hyphen, and a blank of no width
+        ("cafe\u0301", "CAFÉ", True),  # NFKC
+        ("c#", "c", False),
+        ("50%", "50", False),
+    ],
+)
+def test_what_is_one_query(one: str, other: str, same: bool) -> None:
+    a, b = pl.DataFrame({"text": [one, other]}).select(normal_form(pl.col("text")))["text"]
+    assert (a == b) is same
+
+
+# --- without labels ---------------------------------------------------------------------------------------------------
+
+
+def own(path: Path, content: bytes | list[str]) -> list[str]:
+    """The texts of a user's queries, beside those of two splits; a list is a Parquet table."""
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        pl.DataFrame({"passage": 3, "text": content}).write_parquet(path)
+    found = own_queries(path, [pl.Series("train", ["Seven  years?"]), pl.Series("test", ["nine?"])])
     assert all(answers == [] for answers in found["answers"].to_list())
     assert found["qid"].to_list() == [f"unlabelled-{number}" for number in range(len(found))]
     return found["text"].to_list()
@@ -30,33 +85,15 @@ def read(own: Path) -> list[str]:
 def test_unlabelled(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Queries of the data and repeated ones are left out; generated queries are a table with texts."""
     caplog.set_level(logging.INFO)
-    own = tmp_path / "own.txt"
+    path = tmp_path / "own.txt"
     with pytest.raises(UserError, match=r"data\.unlabelled is '.*own\.txt': no such file; correct it"):
-        own_file(str(own))
-    own.write_text("seven years?\none?\nONE\nNine\ntwo?\n one? \nc#\nc\n?\n!\n?\n")
-    assert read(own) == ["one?", "two?", "c#", "c", "?", "!"]
-    assert caplog.messages == [f"{own}: 6 queries; 5 more repeat one of them or of the data's, and are left out"]
-    (tmp_path / "own.txt.gz").write_bytes(gzip.compress(b"what  is\tthis?\nand that?\n"))
-    assert read(tmp_path / "own.txt.gz") == ["what is this?", "and that?"]
-    pl.DataFrame({"passage": [3, 3], "text": ["one?", "two?"]}).write_parquet(tmp_path / "generated.parquet")
-    assert read(tmp_path / "generated.parquet") == ["one?", "two?"]
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("own.txt", b"one?\n\xe2\x80\x8b\n", "own.txt, line 2, query: '\\u200b' is empty; give it a text"),
-        ("own.parquet", None, "own.parquet, columns: 0 columns text in 'query': there must be text"),
-    ],
-)  # fmt: skip
-def test_bad_unlabelled(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
-    if content is None:
-        pl.DataFrame({"query": ["one?"]}).write_parquet(tmp_path / name)
-    else:
-        (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError) as caught:
-        read(tmp_path / name)
-    assert str(caught.value).removeprefix(f"{tmp_path}/").startswith(message) and "\n" not in str(caught.value)
+        own_file(str(path))
+    content = b"seven years?\none?\nONE\nNine\ntwo?\n one? \nc#\nc\n?\n!\n?\n"
+    assert own(path, content) == ["one?", "two?", "c#", "c", "?", "!"]
+    assert caplog.messages == [f"{path}: 6 queries; 5 more repeat one of them or of the data's, and are left out"]
+    packed = gzip.compress(b"what  is\tthis?\nand that?\n")
+    assert own(tmp_path / "own.txt.gz", packed) == ["what is this?", "and that?"]
+    assert own(tmp_path / "generated.parquet", ["one?", "two?"]) == ["one?", "two?"]
 
 
 # --- generated --------------------------------------------------------------------------------------------------------
@@ -65,44 +102,45 @@ def test_bad_unlabelled(tmp_path: Path, name: str, content: bytes | None, messag
 LINES = [("1", "b one"), ("2", "c one"), ("1", "b two"), ("zz", "nobody's"), ("0", " a  one "), ("2", "c two")]
 LINES += [("1", "b three"), ("0", "  ")]
 EXPECTED = ["a one", "a one", "b one", "b two", "c one", "c two"]
-LISTS = [{"id": one, "predicted_queries": [text for pid, text in LINES if pid == one]} for one in dict(LINES)]
 FILES: dict[str, list[Any]] = {
     "q.tsv": [f"{pid}\t{text}" for pid, text in LINES],
-    "q.jsonl.gz": LISTS,  # as castorini/msmarco_v1_passage_doc2query-t5_expansions
     "q.jsonl": [{"_id": pid, "text": "?", "query": text} for pid, text in LINES],
+    "q.jsonl.gz": [  # as castorini/msmarco_v1_passage_doc2query-t5_expansions
+        {"id": one, "predicted_queries": [text for pid, text in LINES if pid == one]} for one in dict(LINES)
+    ],
 }
 
 
-@pytest.fixture
-def passages(tmp_path: Path) -> Path:
-    return write_passages(tmp_path / "passages.parquet", [""] * 3, ["a", "b", "c"])
+def generated(folder: Path, name: str, content: bytes) -> Path:
+    """The table of two queries of each of three passages."""
+    target = folder / "queries.parquet"
+    passages = write_passages(folder / "passages.parquet", [""] * 3, ["a", "b", "c"])
+    (folder / name).write_bytes(content)
+    write_generated(folder / name, passages, target, folder / "work", 2)
+    return target
 
 
 @pytest.mark.parametrize(("name", "at_a_time"), [("q.tsv", 1), ("q.jsonl.gz", 2), ("q.jsonl", 100)])
-def test_the_first_of_each_passage(
-    tmp_path: Path, passages: Path, monkeypatch: pytest.MonkeyPatch, name: str, at_a_time: int
-) -> None:
+def test_the_first_of_each_passage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, at_a_time: int) -> None:
     monkeypatch.setattr(module, "PASSAGES_AT_A_TIME", at_a_time)
-    text = "".join((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in FILES[name]).encode()
-    (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    write_generated(tmp_path / name, passages, tmp_path / "queries.parquet", tmp_path / "work", 2)
-    table = pq.read_table(tmp_path / "queries.parquet")
-    assert table.schema.equals(QUERIES)
-    assert table.column("text").to_pylist() == EXPECTED
+    content = lines(*FILES[name]).encode()
+    table = pq.read_table(generated(tmp_path, name, gzip.compress(content) if name.endswith(".gz") else content))
+    assert table.schema.equals(QUERIES) and table.column("text").to_pylist() == EXPECTED
     assert table.column("qid").to_pylist() == ["0-0", "0-1", "1-0", "1-1", "2-0", "2-1"]
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("name", "content", "message"),
     [
-        ("q.tsv", "0\ta\n2\tb\n", "q.tsv: 1 passages without a query, the first '1'; add lines for them"),
-        ("q.jsonl", '{"id": 7, "query": "a"}\n', "line 1, id: 7 is not a string"),
-        ("q.jsonl", '{"id": "0", "predicted_queries": "a"}\n', "predicted_queries: 'a' is not a list"),
-        ("q.txt", "a\n", "must end in .tsv or .jsonl"),
+        ("own.txt", b"one?\n\xe2\x80\x8b\n", "own.txt, line 2, query: '\\u200b' is empty; give it a text"),
+        ("own.parquet", b"", "own.parquet: not a readable Parquet file"),
+        ("q.tsv", b"0\ta\n2\tb\n", "q.tsv: 1 passages without a query, the first '1'; add lines for them"),
+        ("q.jsonl", b'{"id": 7, "query": "a"}\n', "q.jsonl, line 1, id: 7 is not a string"),
+        ("q.jsonl", b'{"id": "0", "predicted_queries": "a"}\n', "line 1, predicted_queries: 'a' is not a list"),
+        ("q.txt", b"a\n", "must end in .tsv or .jsonl"),
     ],
 )
-def test_bad_generated(tmp_path: Path, passages: Path, name: str, text: str, message: str) -> None:
-    (tmp_path / name).write_text(text)
+def test_bad_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     with pytest.raises(UserError) as error:
-        write_generated(tmp_path / name, passages, tmp_path / "queries.parquet", tmp_path / "work", 2)
-    assert message in str(error.value)
+        own(tmp_path / name, content) if name.startswith("own") else generated(tmp_path, name, content)
+    assert message in str(error.value) and "\n" not in str(error.value)

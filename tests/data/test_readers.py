@@ -53,15 +53,11 @@ def test_a_log_in_parquet(form: str, folder: Write) -> None:
     assert (queries, judgements) == (expected[1], bare if form == "integers" else expected[2])
 
 
-def insuranceqa(folder: Write) -> Path:
+def test_insuranceqa(folder: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = {"1": {"zh": "", "en": " Coverage  follows\tthe car. "}, "2": {"en": "No."}}
     query = {"en": "Is  It  Required?", "domain": "d", "answers": ["2", "1"], "negatives": ["1"]}
     entries = {"answers": answers, **dict.fromkeys(("train", "valid", "test"), {"0": query})}
-    return folder({f"{name}.json.gz": gzip.compress(json.dumps(one).encode()) for name, one in entries.items()})
-
-
-def test_insuranceqa(folder: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = insuranceqa(folder)
+    path = folder({f"{name}.json.gz": gzip.compress(json.dumps(one).encode()) for name, one in entries.items()})
     passages, queries, judgements = rows_of(open_insuranceqa(path))
     assert passages == [("1", "", "Coverage follows the car."), ("2", "", "No.")]
     assert queries == dict.fromkeys(("train", "dev", "test"), [("0", "Is It Required?", ())])
@@ -87,7 +83,7 @@ ADDED: dict[tuple[str, str], dict[str, str]] = {
         '{"_id": "a b"}\n': "line 5, _id: 'a b' has white space, a TREC run cannot carry it",
         '{"_id": 7}\n': "corpus.jsonl, line 5, _id: 7 is not a string; put it in quotes",
         '{"_id": "p5", "title": " "}\n': "corpus.jsonl, line 5, text: missing; add it or remove the row",
-        '{"_id": "p5", "text": "\\ud800"}\n': "line 5, text: \\ud800 is half a character (a lone surrogate)",
+        '{"_id": "p5", "text": "\\ud800"}\n': "line 5, text: '\\ud800' is half a character (a lone surrogate)",
         "\n[1]\n": "corpus.jsonl, line 6: '[1]' is not a JSON object; write one object a line",
         '{"_id": "1"\n': "line 5: '{\"_id\": \"1\"' is not JSON (Expecting ',' delimiter, column 12); write",
         '{"_id": "p2", "text": "again"}\n': "line 5, passage id: 'p2' is also the id in line 2; give each row",

@@ -1,4 +1,4 @@
-"""Slices of literal values, against NumPy and SciPy; properties of queries by hand and from the texts themselves."""
+"""Slices of literal values, against NumPy; properties of queries by hand and from the texts; what informs passages."""
 
 import shutil
 from dataclasses import replace
@@ -12,21 +12,11 @@ import pytest
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, write_table
-from gnn_encoder.evaluate import slices as module
-from gnn_encoder.evaluate.measures import compare
-from gnn_encoder.evaluate.slices import (
-    THIRDS,
-    About,
-    Slice,
-    nearest_similarity,
-    properties_of,
-    query_properties,
-    slice_systems,
-    slices_table,
-    thirds,
-)
+from gnn_encoder.evaluate import slices
+from gnn_encoder.evaluate.measures import compare, interval
+from gnn_encoder.evaluate.slices import THIRDS, About, Slice
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.text.encoder import DualEncoder
 
 from ..texts import write
@@ -34,13 +24,9 @@ from ..texts import write
 ABOUT = About(thirds=(0.5, 0.75), passage_length=48, left_out=())
 BASE = [0.0, 0.5, 1.0, 0.25, 0.5, 0.0]
 SYSTEM = [0.5, 0.5, 1.0, 1.0, 0.25, 1.0]
-LABELS = pl.DataFrame(
-    {
-        "qid": ["q5", "q0", "q1", "q2", "q3", "q4", "other"],
-        "value": ["b", "a", "a", "a", "a", "b", "c"],  # named as a column of the values
-        "words": [10, 2, 2, None, 2, 2, 2],
-    }
-)
+# `value` is named as a column of the values.
+LABELS = pl.DataFrame({"qid": ["q5", "q0", "q1", "q2", "q3", "q4", "other"], "value": list("baaaabc")})
+LABELS = LABELS.with_columns(words=pl.Series([10, 2, 2, None, 2, 2, 2]))
 
 
 def values(**systems: list[float]) -> pl.DataFrame:
@@ -49,7 +35,7 @@ def values(**systems: list[float]) -> pl.DataFrame:
 
 
 def test_each_slice() -> None:
-    found = slice_systems(values(base=BASE, system=SYSTEM), (LABELS, ABOUT), "RR@10", "base").slices
+    found = slices.slice_systems(values(base=BASE, system=SYSTEM), (LABELS, ABOUT), "RR@10", "base").slices
     rows = {("value", "a"): [0, 1, 2, 3], ("value", "b"): [4, 5], ("words", "2"): [0, 1, 3, 4], ("words", "10"): [5]}
     assert [(name, label) for name, labels in found.items() for label in labels] == [
         *(("value", "a"), ("value", "b"), ("value", "c"), ("words", "2"), ("words", "10"))  # numbers in their order
@@ -68,13 +54,13 @@ def test_each_slice() -> None:
 
 @pytest.mark.parametrize("products", [1, 17, 2**22])
 def test_nearest_is_the_best_of_all_cosines(monkeypatch: pytest.MonkeyPatch, products: int) -> None:
-    monkeypatch.setattr(module, "PRODUCTS", products)
+    monkeypatch.setattr(slices, "PRODUCTS", products)
     generator = np.random.default_rng(0)
     queries, training = (generator.normal(size=(n, 5)).astype(np.float32) for n in (11, 23))
     training[7] = 3 * queries[2]
     norms = np.linalg.norm(queries, axis=1)[:, None] * np.linalg.norm(training, axis=1)
     cosines = (queries.astype(float) @ training.T.astype(float) / norms).max(axis=1)
-    found = nearest_similarity(queries, iter([training[:4], training[4:20], training[20:]]))
+    found = slices.nearest_similarity(queries, iter([training[:4], training[4:20], training[20:]]))
     assert found.tolist() == cosines.round(3).tolist() and found[2] == 1.0
 
 
@@ -90,7 +76,7 @@ def test_nearest_is_the_best_of_all_cosines(monkeypatch: pytest.MonkeyPatch, pro
     ],
 )
 def test_thirds(similarities: list[float], expected: str, bounds: tuple[float, float]) -> None:
-    found, ends = thirds(np.array(similarities))
+    found, ends = slices.thirds(np.array(similarities))
     assert "".join(name[0] for name in found) == expected and set(found) <= set(THIRDS)
     assert ends == bounds
 
@@ -111,7 +97,7 @@ def labelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def label(split: str, similarities: list[float]) -> tuple[list[tuple[str, ...]], About]:
     """Passages 1 and 3 are cut."""
     read: Any = SimpleNamespace(is_cut=lambda rows: rows % 2 == 1, single_length=5)
-    table, about = properties_of(split, np.array(similarities), np.array([1, 2]), read)
+    table, about = slices.properties_of(split, np.array(similarities), np.array([1, 2]), read)
     assert table.columns[:2] == ["qid", "similarity"]
     return table.rows(), about
 
@@ -153,17 +139,15 @@ def test_the_stage(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.chdir(shutil.copytree(built, tmp_path / "project"))
     params = load_params()
     encoder = DualEncoder.load(project.encoder("dual_encoder"), precision="fp32").for_inference()
-    judged = {
-        split: pl.read_parquet(project.qrels(split)).filter(pl.col("grade") > 0) for split in ("train", "dev", "test")
-    }
+    every = ("train", "dev", "test")
+    judged = {split: pl.read_parquet(project.qrels(split)).filter(pl.col("grade") > 0) for split in every}
     write_table(project.POSITIVES, QRELS, [judged["dev"].to_arrow()])
-    found_by_split = query_properties(params)
+    found_by_split = slices.query_properties(params)
 
     queries = {split: pl.read_parquet(project.queries(split)) for split in judged}
     training = encoder.embed_queries(queries["train"]["text"].to_list())
-    texts = {
-        pid: f"{title} [SEP] {text}" if title else text for pid, title, text in pl.read_parquet(project.PASSAGES).rows()
-    }
+    passages = pl.read_parquet(project.PASSAGES).rows()
+    texts = {pid: f"{title} [SEP] {text}" if title else text for pid, title, text in passages}
     for split in ("dev", "test"):
         found, about = found_by_split[split]
         assert sorted(found["qid"]) == sorted(set(judged[split]["qid"])) and len(found) == 15
@@ -183,8 +167,8 @@ def test_table_of_a_split() -> None:
     labels = pl.DataFrame({"qid": ["q0", "q1", "q2"], "similarity": [THIRDS[0], THIRDS[0], THIRDS[2]]})
     labels = labels.with_columns(cut=pl.Series(["no", "no", None]))
     of = values(dual_encoder=[0.25, 0.25, 1.0], pair=[0.0, 0.0, 0.0], gnn_encoder=[0.5, 0.5, 0.5])
-    sliced = slice_systems(of, (labels, ABOUT), "RR@10", "dual_encoder")
-    found = slices_table("gnn_encoder", sliced, "test")
+    sliced = slices.slice_systems(of, (labels, ABOUT), "RR@10", "dual_encoder")
+    found = slices.slices_table("gnn_encoder", sliced, "test")
     assert found.title == "Test queries: GNN-encoder by slices, RR@10, points of 100"
     assert "more than 48 tokens" in found.note and "Answers" not in found.note
     assert found.columns == ["Slice", "queries", "M_de", "GNN-encoder"]
@@ -194,6 +178,51 @@ def test_table_of_a_split() -> None:
         ["nearest training query: upper third (from 0.750)", "1", "100.0", "50.0\n-50.0 [-100.0, +100.0]\np = 1.00"],
         ["a relevant passage is cut: no", "2", "25.0", better],
     ]
-    assert slices_table("built", sliced, "test").columns[2:] == ["M_de", "PAIR", "GNN-encoder"], "no main system"
+    assert slices.slices_table("built", sliced, "test").columns[2:] == ["M_de", "PAIR", "GNN-encoder"], "no main system"
     unknown = replace(sliced, about=replace(ABOUT, left_out=("labelled", "cut")))
-    assert "Answers judge these queries" in slices_table("gnn_encoder", unknown, "test").note
+    assert "Answers judge these queries" in slices.slices_table("gnn_encoder", unknown, "test").note
+
+
+# --- what informs passages --------------------------------------------------------------------------------------------
+
+# Passage 0 has one labelled query and two others, passage 1 a labelled one and another, passage 2 labelled ones alone.
+ATTENTION = pl.DataFrame(
+    [
+        *((4, 0, 0.2, 0.1), (5, 0, 0.1, 0.1), (6, 0, 0.3, 0.1), (-1, 0, 0.4, 0.1)),
+        *((6, 1, 0.7, 0.2), (4, 1, 0.1, 0.2), (-1, 1, 0.2, 0.2)),
+        *((5, 2, 0.9, 0.3), (-1, 2, 0.1, 0.3)),
+    ],
+    schema={"query": pl.Int32, "passage": pl.Int32, "attention": pl.Float32, "gate": pl.Float32},
+    orient="row",
+)
+PAIRS = pl.DataFrame({"query": [4, 4, 5], "passage": [0, 1, 2]}, schema={"query": pl.Int32, "passage": pl.Int32})
+
+
+def test_shares_are_of_passages_with_a_choice() -> None:
+    found = slices.attention_shares(ATTENTION, PAIRS)
+    for kind, values in {"labelled": [0.2, 0.1], "other": [0.2, 0.7], "itself": [0.4, 0.2]}.items():
+        low, high = interval(np.array(values))
+        wanted = {"mean": sum(values) / 2, "low": low, "high": high, "passages": 2}
+        assert found[kind] == pytest.approx(wanted, abs=1e-6)
+    table = slices.attention_table(found)
+    assert [row[1] for row in table.rows] == ["0.150", "0.450", "0.300"]
+    assert table.note.startswith("2 passages")
+    assert slices.attention_shares(ATTENTION.filter(passage=2), PAIRS) == {}
+    assert slices.attention_table({}).rows == []
+
+
+def test_a_case_names_the_queries_that_informed_its_passage(one_branch: Path, tiny_params: Params) -> None:
+    """GNN-encoder alone has q1's p1 at rank 1, which M_de ranks second; it loses none at rank 1."""
+    won, counts = slices.compare_at_rank_one(tiny_params.evaluate)
+    assert won.select("qid", "pid", "rank", "query", "passage").rows() == [("q1", "p1", 2, 1, 1)]
+    assert counts == {"queries": 3, "won": 1, "lost": 0}
+    (case,) = slices.describe_cases(won, ATTENTION, PAIRS, pl.Series([f"node {row}" for row in range(7)]))
+    assert case["query"] == "<script>alert('second')</script>" and case["passage"].startswith("<i>title</i> </script>")
+    assert case["rank_of_dual_encoder"] == 2
+    assert case["informed_by"] == [
+        {"query": "node 6", "attention": pytest.approx(0.7), "labelled": False},
+        {"query": "node 4", "attention": pytest.approx(0.1), "labelled": True},
+    ]
+    table = slices.cases_table([case], counts)
+    assert table.rows[0][1].splitlines()[1:] == ["0.70 node 6", "0.10* node 4"] and table.rows[0][2] == "2"
+    assert table.note.startswith("Of 3 dev queries GNN-encoder alone answers 1 at rank 1, M_de alone 0.")

@@ -44,8 +44,10 @@ def evaluate(
     for path in find_stage("evaluate", [branch], folder).inputs:  # what needs a model or a graph is replaced
         if not (folder / path).suffix:
             (folder / path).mkdir(parents=True, exist_ok=True)
-    replaced = {"query_properties": query_properties, "informed": lambda params: NOTHING}
-    return end_stage(folder, "evaluate", branch, **replaced, registry=lambda: known or registry())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gnn_encoder.evaluate.slices.query_properties", query_properties)
+        replaced = {"informed": lambda params: NOTHING, "registry": lambda: known or registry()}
+        return end_stage(folder, "evaluate", branch, **replaced)
 
 
 def query_properties(params: Params) -> dict[str, Properties]:

@@ -1,4 +1,4 @@
-"""Tables, how numbers are written, and which figures are shown at all."""
+"""Tables, how numbers are written, and which figures are shown at all; the claim as a sentence, and the advice."""
 
 import shutil
 from pathlib import Path
@@ -7,20 +7,12 @@ import pytest
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import write_json
+from gnn_encoder.evaluate import tables
 from gnn_encoder.evaluate.measures import Comparison
-from gnn_encoder.evaluate.tables import (
-    Table,
-    branch_tables,
-    choices_table,
-    comparison,
-    p_value,
-    read_choices,
-    results_table,
-    shortened,
-    table_of,
-    titled,
-)
+from gnn_encoder.evaluate.tables import Claim, Table, advice, branch_tables, comparison, titled
 from gnn_encoder.pipeline import project
+
+from .conftest import values_of
 
 
 def compared(difference: float, p: float, baseline: str = "dual_encoder") -> Comparison:
@@ -36,7 +28,7 @@ def compared(difference: float, p: float, baseline: str = "dual_encoder") -> Com
     ],
 )
 def test_p_is_readable_and_significant_differences_are_marked(p: float, text: str) -> None:
-    assert p_value(p) == f"p = {text}" and p_value(0) == "p < 1e-300"
+    assert tables.p_value(p) == f"p = {text}" and tables.p_value(0) == "p < 1e-300"
     for gain, mark in ((0.02, "▲ "), (-0.02, "▼ ")):
         first, second = comparison(compared(gain, p)).splitlines()
         assert first == f"{mark if p < 0.05 else ''}{100 * gain:+.1f} [{100 * gain - 1:+.1f}, {100 * gain + 1:+.1f}]"
@@ -46,7 +38,7 @@ def test_p_is_readable_and_significant_differences_are_marked(p: float, text: st
 
 def test_results_in_the_terminal() -> None:
     means = {"pair_no_psr": {"RR@10": 0.4512, "R@5": 0.6}, "pair": {"RR@10": 0.4766, "R@5": 1.0}}
-    table = results_table("pair", "test", means, {"pair": compared(0.0254, 2.4e-13, "pair_no_psr")}, "RR@10")
+    table = tables.results_table("pair", "test", means, {"pair": compared(0.0254, 2.4e-13, "pair_no_psr")}, "RR@10")
     assert titled(table).splitlines() == [
         "Test queries: PAIR, with what it is compared with, points of 100",
         "",
@@ -55,32 +47,29 @@ def test_results_in_the_terminal() -> None:
         "| PAIR without L_P |  45.1 |  60.0 |                              – |",
         "| PAIR             |  47.7 | 100.0 | ▲ +2.5 [+1.5, +3.5], p = 2e-13 |",
     ]
-    assert (
-        titled(Table(title="", columns=["x"], rows=[["a|b\nc"]], note="d")) == "| x      |\n| ------ |\n| a/b, c |\n\nd"
-    )
-    assert results_table("pair", "dev", means, {}, "RR@10").columns == ["System", "RR@10", "R@5"]
+    odd = Table(title="", columns=["x"], rows=[["a|b\nc"]], note="d")
+    assert titled(odd) == "| x      |\n| ------ |\n| a/b, c |\n\nd"
+    assert tables.results_table("pair", "dev", means, {}, "RR@10").columns == ["System", "RR@10", "R@5"]
+    assert [tables.shortened(one, 9) for one in ("one\n two", "one two three")] == ["one two", "one two …"]
 
 
 def test_what_was_chosen(empty: Path) -> None:
-    assert read_choices() == {}
+    assert tables.read_choices() == {}
     tried = [{"setting": {"weight": 0.0}, "value": 0.25}, {"setting": {"weight": -0.1}, "value": 0.5}]
     choice = {"measure": "RR@10", "queries": 1234, "chosen": tried[1], "tried": tried, "facts": {}}
     write_json(project.RUNS / "query_mean" / "choice.json", choice)
-    table = choices_table(read_choices())
-    assert (shortened("one two\n three", 100), shortened("one two three", 9)) == ("one two three", "one two …")
+    table = tables.choices_table(tables.read_choices())
     assert table.title == "Chosen on 1,234 dev queries, points of 100"
     assert table.rows == [["M_de + mean of labelled queries", "weight -0.1", "50.0", "2: 25.0 to 50.0"]]
 
 
 def test_json_is_a_row_a_value_named_by_its_keys() -> None:
-    found = table_of({"pairs": 12, "share": 0.123456, "done": True, "none": None}, "quality")
-    rows = [["pairs", "12"], ["share", "0.1235"], ["done", "yes"], ["none", "–"]]
-    assert found == Table(title="quality", columns=["", ""], rows=rows)
-    value = {"unlabelled": {"queries": 3, "quality": [{"s_pos": 0.9, "n": 1}, {"s_pos": 0.8}]}, "pair": {"queries": 4}}
-    assert table_of(value, "labels").rows == [
-        ["unlabelled", "queries 3, quality \ns pos 0.9, n 1\ns pos 0.8"],
-        ["PAIR", "queries 4"],
-    ]
+    quality = [{"s_pos": 0.91234567, "n": True}, {"s_pos": None}]
+    found = tables.table_of({"no_pairs": 12, "unlabelled": {"queries": 3, "quality": quality}, "pair": {}}, "labels")
+    told = "queries 3, quality \ns pos 0.9123, n yes\ns pos –"
+    assert found == Table(
+        title="labels", columns=["", ""], rows=[["no pairs", "12"], ["unlabelled", told], ["PAIR", ""]]
+    )
 
 
 def test_figures_that_came_with_the_project_are_not_shown_beside_others(one_branch: Path) -> None:
@@ -94,3 +83,41 @@ def test_figures_that_came_with_the_project_are_not_shown_beside_others(one_bran
     assert [row[0] for row in shown.rows] == ["PAIR", "of_old"]
     with pytest.raises(UserError, match="branch is 'pairs': must be one of gnn_encoder, "):
         branch_tables("pairs", "RR@10")
+
+
+# --- the claim --------------------------------------------------------------------------------------------------------
+
+
+def claim(**others: list[float]) -> Claim:
+    values = {
+        "untouched": [0.0] * 3,
+        "dual_encoder": [1.0, 0.5, 0.25],
+        "query_mean": [1.0, 0.5, 0.5],
+        "logged_neighbours": [0.0] * 3,
+        "gnn_encoder": [1.0, 1.0, 0.5],
+        "hybrid": [1.0, 1.0, 0.5],
+    }
+    return tables.claim_of_main(values_of(values | others), "RR@10")
+
+
+def test_the_rival_is_the_best_on_dev_that_costs_the_same() -> None:
+    found = claim(logged_neighbours=[1.0] * 3)
+    assert (found.best, list(found.better)) == ("query_mean", ["logged_neighbours"]), "a second look-up is no rival"
+    assert found.against["dev"].difference == pytest.approx(1 / 6)
+    assert found.against["dev"].p == found.against["dev"].p_holm, "one comparison, not corrected"
+    assert tables.claim_sentence(found) == (
+        "GNN-encoder against M_de + mean of labelled queries, the best on dev of its branch's systems with one "
+        "vector per passage and no graph, in RR@10: test +16.7 [-55.0, +88.4], p = 0.42 (no significant difference), "
+        "dev +16.7 [-55.0, +88.4], p = 0.42 (no significant difference). Weights and settings were chosen on dev."
+    )
+    assert advice(found).endswith("try `gnn-encoder search --hybrid`.") and advice(claim()) == ""
+
+
+def test_what_is_better_names_what_to_try(empty: Path) -> None:
+    written = claim(bm25=[1.0] * 3, untouched=[1.0] * 3)
+    write_json(project.METRICS / "gnn_encoder" / "claim.json", written)
+    assert tables.read_claim() == written
+    assert written.best == "untouched" and list(written.better) == ["bm25", "untouched"]
+    lexical, untouched = advice(written).split(" base model", 1)
+    assert lexical.endswith("try `gnn-encoder search --hybrid`.")
+    assert "encoder.passage_length" in untouched and "lower learning rates" in untouched

@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -45,28 +45,28 @@ def prepared(text: str, kind: Kind) -> str:
     return f" {' '.join(TOKEN.findall(text)).lower()} " if kind == "string" else text
 
 
-def finder(answers: Sequence[str], kind: Kind) -> Callable[[str], bool]:
-    """A function of a prepared text: whether it holds one of a query's answers."""
+def finder(answers: Sequence[str], kind: Kind, place: str) -> Callable[[str], bool]:
+    """A function of a prepared text: whether it holds one of a query's answers. Errors name their `place`."""
     if kind == "string":
         spaced = [tokens for answer in answers if not (tokens := prepared(answer, kind)).isspace()]
         return lambda text: any(answer in text for answer in spaced)
-    patterns = [_compiled(answer) for answer in answers if answer and not answer.isspace()]
-    return lambda text: any(_matches(pattern, text) for pattern in patterns)
+    patterns = [_compiled(answer, place) for answer in answers if answer and not answer.isspace()]
+    return lambda text: any(_matches(pattern, text, place) for pattern in patterns)
 
 
-def _compiled(answer: str) -> "regex.Pattern[str]":
+def _compiled(answer: str, place: str) -> "regex.Pattern[str]":
     try:
         return regex.compile(unicodedata.normalize("NFD", answer), FLAGS)
     except (regex.error, RecursionError, OverflowError) as error:
-        raise UserError(f"{answer!r} is no regular expression ({error}); correct it") from error
+        raise UserError(f"{place}: {answer!r} is no regular expression ({error}); correct it") from error
 
 
-def _matches(pattern: "regex.Pattern[str]", text: str) -> bool:
+def _matches(pattern: "regex.Pattern[str]", text: str, place: str) -> bool:
     try:
         return pattern.search(text, timeout=SECONDS) is not None
     except TimeoutError as error:
-        cure = "write it without nested repeats"
-        raise UserError(f"{pattern.pattern!r} searched one passage for more than {SECONDS:g} s; {cure}") from error
+        told = f"{pattern.pattern!r} searched one passage for more than {SECONDS:g} s"
+        raise UserError(f"{place}: {told}; write it without nested repeats") from error
 
 
 def judged_by_answers(queries: Path) -> bool:
@@ -125,16 +125,10 @@ def best_answered(run: pl.DataFrame, queries: Path, passages: Path, kind: Kind) 
 
 
 @cache  # once in each process
-def _opened(
-    queries: Path, passages: Path, kind: Kind
-) -> tuple[pq.ParquetFile, list[tuple[str, Callable[[str], bool]]]]:
-    """The passages, and for each query where its answers stand and their `finder`."""
+def _opened(queries: Path, passages: Path, kind: Kind) -> tuple[pq.ParquetFile, list[Callable[[str], bool]]]:
+    """The passages, and the `finder` of each query."""
     table = pl.DataFrame(open_table(queries, QUERIES).read(columns=["qid", "answers"]))
-    finders = list[tuple[str, Callable[[str], bool]]]()
-    for qid, answers in table.rows():
-        place = f"{queries}, query {qid!r}, answers"
-        given = [answer for answer in answers or [] if answer is not None]
-        finders.append((place, _told(place, partial(finder, kind=kind), given)))
+    finders = [finder(answers or [], kind, f"{queries}, query {qid!r}, answers") for qid, answers in table.rows()]
     return open_table(passages, PASSAGES), finders
 
 
@@ -147,14 +141,5 @@ def _match(queries: Path, passages: Path, kind: Kind, part: Part) -> NDArray[np.
     for i, (row, query) in enumerate(zip(rows.tolist(), asked.tolist(), strict=True)):
         if row != before:
             before, text = row, prepared(texts[row].as_py(), kind)
-        place, find = finders[query]
-        hits[i] = _told(place, find, text)
+        hits[i] = finders[query](text)
     return hits
-
-
-def _told(place: str, function: Callable[[Any], Any], argument: Any) -> Any:
-    """Call a function. A `UserError` that it raises gets the place that the argument comes from in front."""
-    try:
-        return function(argument)
-    except UserError as error:
-        raise UserError(f"{place}: {error}") from error

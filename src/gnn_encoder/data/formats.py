@@ -17,53 +17,39 @@ import ijson
 from gnn_encoder.base.errors import UserError, shorten
 from gnn_encoder.base.files import BYTE_ORDER_MARK, is_empty
 from gnn_encoder.base.tables import SPLITS
-from gnn_encoder.data.reading import (
-    DataSource,
-    Judgement,
-    Passage,
-    Place,
-    Query,
-    check_id,
-    check_string,
-    check_text,
-    find,
-    open_binary,
-    read_columns,
-    read_json_lines,
-    read_judged,
-    require,
-)
+from gnn_encoder.data import reading
+from gnn_encoder.data.reading import DataSource, Judgement, Passage, Place, Query, check_id, check_string, check_text
 
 # --- beir: corpus.jsonl, queries.jsonl and qrels/{train,dev,test}.tsv -------------------------------------------------
 
 
 def open_beir(folder: Path) -> DataSource:
     """A folder in the format of Thakur et al. 2021 (https://github.com/beir-cellar/beir), also for own data."""
-    corpus, texts = require(folder, "corpus.jsonl"), require(folder, "queries.jsonl")
-    found = {split: find(folder, f"qrels/{split}.tsv") for split in SPLITS}
+    corpus, texts = reading.require(folder, "corpus.jsonl"), reading.require(folder, "queries.jsonl")
+    found = {split: reading.find(folder, f"qrels/{split}.tsv") for split in SPLITS}
     if found["train"] is None:
         cure = "add judged training queries, without which nothing can be trained, or correct data.path"
         raise UserError(f"{folder / 'qrels/train.tsv'}: no such file, nor qrels/train.tsv.gz; {cure}")
-    found["test"] = require(folder, "qrels/test.tsv")
+    found["test"] = reading.require(folder, "qrels/test.tsv")
     qrels = {split: path for split, path in found.items() if path}
     return DataSource(
         files=[corpus, texts, *qrels.values()],
         passages=partial(read_corpus, corpus),
         queries=dict.fromkeys(qrels, partial(_queries_of_all_splits, texts)),
-        judgements={split: partial(read_judged, path) for split, path in qrels.items()},
+        judgements={split: partial(reading.read_judged, path) for split, path in qrels.items()},
     )
 
 
 def read_corpus(path: Path) -> Iterator[tuple[Place, Passage]]:
     """The passages of a corpus.jsonl; a title may be missing, null or empty, and so may the text beside a title."""
-    for place, row in read_json_lines(path):
+    for place, row in reading.read_json_lines(path):
         pid, title, text = check_id(place, "_id", row.get("_id")), row.get("title"), row.get("text")
         title = "" if title is None else check_string(place, "title", title)
         yield place, Passage(pid, title, "" if text is None and title.strip() else check_string(place, "text", text))
 
 
 def _queries_of_all_splits(path: Path) -> Iterator[tuple[Place, Query]]:
-    for place, row in read_json_lines(path):
+    for place, row in reading.read_json_lines(path):
         yield place, Query(check_id(place, "_id", row.get("_id")), check_text(place, "text", row.get("text")))
 
 
@@ -91,39 +77,36 @@ def open_msmarco(folder: Path, test: Literal["dev", "trec_dl_2019", "trec_dl_202
     The labels of MS MARCO's own test queries are not public. Its dev queries therefore serve as the test split, and the
     dev split is cut from train. With TREC's queries as the test split, MS MARCO's dev queries are the dev split.
     """
-    collection, titles = require(folder, *COLLECTIONS), find(folder, TITLES)
-    names = {"train": TRAIN, "test": TESTS[test]}
-    if test != "dev" and find(folder, *DEV[0]):
-        names["dev"] = DEV
-    splits = [split for split in SPLITS if split in names]
-    texts = {split: require(folder, *names[split][0]) for split in splits}
-    qrels = {split: require(folder, *names[split][1]) for split in splits}
+    collection, titles = reading.require(folder, *COLLECTIONS), reading.find(folder, TITLES)
+    with_dev = test != "dev" and reading.find(folder, *DEV[0])
+    names = {"train": TRAIN} | ({"dev": DEV} if with_dev else {}) | {"test": TESTS[test]}
+    texts, qrels = ({split: reading.require(folder, *of[i]) for split, of in names.items()} for i in (0, 1))
     return DataSource(
         files=[collection, *([titles] if titles else []), *texts.values(), *qrels.values()],
         passages=partial(_titled, collection, titles),
         queries={split: partial(_queries, path) for split, path in texts.items()},
-        judgements={split: partial(read_judged, path) for split, path in qrels.items()},
+        judgements={split: partial(reading.read_judged, path) for split, path in qrels.items()},
     )
 
 
 def _titled(collection: Path, titles: Path | None) -> Iterator[tuple[Place, Passage]]:
     """All passages, with a title where para.title.txt has one; both files are streamed side by side."""
-    titled = read_columns(titles, ["id", "title"]) if titles else iter(())
+    titled = reading.read_columns(titles, ["id", "title"]) if titles else iter(())
     waiting = next(titled, None)
-    for place, (pid, text) in read_columns(collection, ["id", "text"]):
+    for place, (pid, text) in reading.read_columns(collection, ["id", "text"]):
         title = ""
         if waiting and waiting[1][0] == pid:
             title, waiting = waiting[1][1], next(titled, None)
         yield place, Passage(check_id(place, "id", pid), "" if title == NO_TITLE else title, text)
     if waiting:
         place, (pid, _) = waiting
-        rule = f"{pid!r} is not a passage of {collection}, or not in its order"
-        raise UserError(f"{place}: {rule}; sort the titles as the passages are")
+        cure = "sort the titles as the passages are"
+        raise UserError(f"{place}: {pid!r} is not a passage of {collection}, or not in its order; {cure}")
 
 
 def _queries(path: Path) -> Iterator[tuple[Place, Query]]:
     """The queries of a split, and others without judgements, which stand in the same file."""
-    for place, (qid, text) in read_columns(path, ["id", "text"]):
+    for place, (qid, text) in reading.read_columns(path, ["id", "text"]):
         yield place, Query(check_id(place, "id", qid), check_text(place, "text", text))
 
 
@@ -144,23 +127,22 @@ def open_dpr(folder: Path, name: str) -> DataSource:
     All positive_ctxs are positives. A training query without any is left out, as in DPR. Dev and test queries are
     judged by their answers.
     """
-    collection = require(folder, *WIKIPEDIA)
-    examples = require(folder, *(pattern.format(name) for pattern in EXAMPLES))
+    collection = reading.require(folder, *WIKIPEDIA)
+    examples = reading.require(folder, *(pattern.format(name) for pattern in EXAMPLES))
     dev, test = ([pattern.format(name, split) for pattern in ANSWERED] for split in ("dev", "test"))
-    tables = {"dev": find(folder, *dev), "test": require(folder, *test)}
-    answered = {split: path for split, path in tables.items() if path}
+    tables = {"dev": reading.find(folder, *dev), "test": reading.require(folder, *test)}
+    answered = {split: partial(_answered, path) for split, path in tables.items() if path}
     return DataSource(
-        files=[collection, examples, *answered.values()],
+        files=[collection, examples, *filter(None, tables.values())],
         passages=partial(_quoted, collection),
-        queries={"train": partial(_questions, examples)}
-        | {split: partial(_answered, path) for split, path in answered.items()},
+        queries={"train": partial(_questions, examples), **answered},
         judgements={"train": partial(_positives, examples)},
     )
 
 
 def _quoted(path: Path) -> Iterator[tuple[Place, Passage]]:
     """All passages; the header may be left out."""
-    for place, columns in read_columns(path, COLUMNS, quoted=True):
+    for place, columns in reading.read_columns(path, COLUMNS, quoted=True):
         if columns != COLUMNS or place.row != "line 1":
             pid, text, title = columns
             yield place, Passage(check_id(place, "id", pid), title, text)
@@ -176,17 +158,16 @@ def _positives(path: Path) -> Iterator[tuple[Place, Judgement]]:
     for number, (place, item) in enumerate(_examples(path)):
         contexts = item.get("positive_ctxs")
         if not isinstance(contexts, list) or not all(isinstance(one, dict) for one in contexts):
-            rule = f"{shorten(contexts)} is no list of objects; give one, perhaps empty"
-            raise UserError(f"{place}, positive_ctxs: {rule}")
+            raise UserError(f"{place}, positive_ctxs: {shorten(contexts)} is no list of objects; give one, or []")
         pids = (one.get("passage_id", one.get("psg_id")) for one in contexts)
         for pid in dict.fromkeys(check_id(place, "passage_id", str(p) if isinstance(p, int) else p) for p in pids):
             yield place, Judgement(str(number), pid, 1)
 
 
-def _examples(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
+def _examples(path: Path) -> Iterator[reading.Named]:
     """Stream the objects of an array in a JSON file; memory does not grow with the file."""
     number, form = -1, "a JSON array of queries"
-    with open_binary(path) as file:
+    with reading.open_binary(path) as file:
         try:
             if file.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
                 file.seek(0)
@@ -204,15 +185,13 @@ def _examples(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
 
 def _answered(path: Path) -> Iterator[tuple[Place, Query]]:
     """The queries of a split that is judged by answers, of which those that are not blank are kept."""
-    for number, (place, (text, listed)) in enumerate(read_columns(path, ["query", "answers"], quoted=True)):
+    for number, (place, (text, listed)) in enumerate(reading.read_columns(path, ["query", "answers"], quoted=True)):
         values: object = None
         with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             values = ast.literal_eval(listed[:MOST])
         strings = [check_string(place, "answers", value) for value in values] if isinstance(values, list) else []
-        answers = tuple(answer for answer in strings if answer.strip())
-        if not answers:
-            rule = f"{shorten(listed)} is no Python list of answers; write ['answer', ...]"
-            raise UserError(f"{place}, answers: {rule}")
+        if not (answers := tuple(answer for answer in strings if answer.strip())):
+            raise UserError(f"{place}, answers: {shorten(listed)} is no Python list of answers; write ['answer', ...]")
         yield place, Query(str(number), check_text(place, "query", text), answers)
 
 
@@ -291,10 +270,9 @@ def open_ir_datasets(names: dict[str, str]) -> DataSource:
 
 def split_names(name: str) -> dict[str, str]:
     """The data sets NAME/train, NAME/test and, where there is one, NAME/dev."""
-    registry = _package().registry
+    registry, cure = _package().registry, "name each split's data set in data.names"
     found = {split: f"{name}/{split}" for split in SPLITS if f"{name}/{split}" in registry}
-    if "train" not in found or "test" not in found:
-        cure = "name each split's data set in data.names"
+    if not {"train", "test"} <= found.keys():
         raise UserError(f"data.name: ir_datasets has no {name}/train with {name}/test; {cure}")
     return found
 
@@ -335,8 +313,8 @@ def _load(split: str, name: str) -> Any:
     try:
         found = _package().load(name)
     except KeyError as error:
-        cure = "choose one of https://ir-datasets.com"
-        raise UserError(f"data.names.{split}: ir_datasets has no data set {name!r}; {cure}") from error
+        told = f"ir_datasets has no data set {name!r}; choose one of https://ir-datasets.com"
+        raise UserError(f"data.names.{split}: {told}") from error
     missing = [part for part in ("docs", "queries", "qrels") if not getattr(found, f"has_{part}")()]
     if missing:
         raise UserError(f"data.names.{split}: {name!r} has no {' and no '.join(missing)}; choose a part of it that has")

@@ -8,26 +8,15 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
+import pyarrow.parquet as pq
 
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import write_json
 from gnn_encoder.base.judgements import write_identical
-from gnn_encoder.base.tables import (
-    COUNTS,
-    PASSAGES,
-    PICKED,
-    QRELS,
-    QUERIES,
-    SPLITS,
-    UNLABELLED,
-    batched,
-    open_table,
-    write_table,
-)
+from gnn_encoder.base.tables import COUNTS, PASSAGES, PICKED, QRELS, QUERIES, SPLITS, UNLABELLED, batched, write_table
 from gnn_encoder.data.formats import open_beir, open_dpr, open_insuranceqa, open_ir_datasets, open_msmarco, split_names
-from gnn_encoder.data.queries import open_log, own_file, own_queries, query_keys
+from gnn_encoder.data.queries import ASKED, open_log, own_file, own_queries, query_keys
 from gnn_encoder.data.reading import DataSource, Passage, Place, refuse, unique
 from gnn_encoder.pipeline.params import Data
 
@@ -45,7 +34,6 @@ FAULTS = {
         "query {0.qid!r} and passage {0.pid!r} are judged twice, differently; keep one judgement"
     ),
 }
-ASKED = pl.Schema({"qid": pl.String(), "text": pl.String(), "answers": pl.List(pl.String())})
 Split = tuple[str, pl.Series]  # the source's split that queries come from, and their ids
 JUDGED = pl.Schema({"qid": pl.String(), "pid": pl.String(), "grade": pl.Int32(), "count": pl.Int64()})
 
@@ -56,8 +44,8 @@ def open_source(data: Data) -> DataSource:
     def needed(key: str, what: str) -> str:
         value: str | None = getattr(data, key)
         if value is None:
-            cure = f"set data.{key}{' or give --path' if key == 'path' else ''}"
-            raise UserError(f"data.{key} is null: source {data.source} needs {what}; {cure}")
+            option = " or give --path" if key == "path" else ""
+            raise UserError(f"data.{key} is null: source {data.source} needs {what}; set data.{key}{option}")
         return value
 
     def folder(holds: str) -> Path:
@@ -99,13 +87,12 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
     judged = {split: _checked(source, split, pids, texts[split]["qid"], empty, left_out) for split in source.judgements}
     usable = {split: _usable(split, table["qid"], judged.get(split)) for split, table in texts.items()}
     drawn = draw_queries(data, usable, seed)
-    chosen = {name: drawn[name] for name in (*SPLITS, UNLABELLED)}
-    queries = {name: _among(texts[origin], qids) for name, (origin, qids) in chosen.items()}
-    qrels = {name: _among(judged.get(origin, JUDGED.to_frame()), qids) for name, (origin, qids) in chosen.items()}
+    queries = {name: _among(texts[origin], qids) for name, (origin, qids) in drawn.items()}
+    qrels = {name: _among(judged.get(origin, JUDGED.to_frame()), qids) for name, (origin, qids) in drawn.items()}
     if data.passages is not None and data.passages < len(pids):
         judgements = pl.concat([qrels[name]["pid"] for name in SPLITS])
         pids = _sample_passages(folder / "passages.parquet", pids, judgements, data.passages, seed)
-        qrels[UNLABELLED] = qrels[UNLABELLED].filter(pl.col("pid").is_in(pids.implode()))
+        qrels[UNLABELLED] = _among(qrels[UNLABELLED], pids, "pid")
     if own:
         found = own_queries(own, [table["text"] for table in queries.values()])
         queries[UNLABELLED] = pl.concat([queries[UNLABELLED], found])
@@ -178,14 +165,14 @@ def draw_queries(data: Data, queries: dict[str, pl.Series], seed: int) -> dict[s
     unlabelled, _ = _cut(others, hidden, [seed, HIDE])
     if len(unlabelled):
         log.info("unlabelled: the labels of %d other training queries are hidden, seed %d", len(unlabelled), seed)
-    return splits | {"train": ("train", train), UNLABELLED: ("train", unlabelled)}
+    return {"train": ("train", train), "dev": splits["dev"], "test": splits["test"], UNLABELLED: ("train", unlabelled)}
 
 
 def _write_passages(source: DataSource, path: Path, empty: list[str], left_out: Counter[str]) -> pl.Series:
     """Write the passages table. Returns the ids, which are unique."""
     rows = tqdm(unique(lambda: _with_texts(source, empty, left_out), "passage id"), desc="passages", unit=" passages")
-    batches = (list(zip(*batch, strict=True)) for batch in batched(row for _, row in rows))
-    write_table(path, PASSAGES, (pa.record_batch(list(map(list, one)), PASSAGES) for one in batches), PICKED)
+    batches = (pl.DataFrame(batch, PASSAGES.names, orient="row") for batch in batched(row for _, row in rows))
+    write_table(path, PASSAGES, (batch.to_arrow() for batch in batches), PICKED)
     pids = pl.read_parquet(path, columns=["pid"])["pid"]
     if len(pids) < 2:
         found = "one passage alone, so that there is nothing to rank" if len(pids) else "no passages with a text"
@@ -202,17 +189,11 @@ def _sample_passages(path: Path, pids: pl.Series, judged: pl.Series, size: int, 
     others = np.flatnonzero(~kept)
     kept[np.random.default_rng([seed, PASS]).permutation(others)[: size - kept.sum()]] = True
     log.info("passages: a sample of %d of %d, which holds all judged ones, seed %d", size, len(pids), seed)
-    whole = path.rename(path.with_name("whole.parquet"))
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        first = 0
-        for batch in open_table(whole, PASSAGES).iter_batches():
-            yield batch.filter(pa.array(kept[first : first + len(batch)]))
-            first += len(batch)
-
-    write_table(path, PASSAGES, batches(), PICKED)
+    whole, sample = path.rename(path.with_name("whole.parquet")), pids.filter(pl.Series(kept))
+    batches = map(pl.DataFrame, pq.ParquetFile(whole).iter_batches())
+    write_table(path, PASSAGES, (_among(batch, sample, "pid").to_arrow() for batch in batches), PICKED)
     whole.unlink()
-    return pids.filter(pl.Series(kept))
+    return sample
 
 
 def _checked(
@@ -237,7 +218,7 @@ def _checked(
     found = once.drop_nulls("fault")
     if not source.lenient:
         for index, name in found.filter(pl.col("fault") != EMPTY).select("index", "fault").head(1).iter_rows():
-            refuse(source.judgements[split], index, FAULTS[name])
+            refuse(source.judgements[split](), index, FAULTS[name])
     left_out.update(found["fault"])
     return once.filter(pl.col("fault").is_null()).drop("index", "fault")
 
@@ -250,15 +231,15 @@ def _usable(split: str, qids: pl.Series, judged: pl.DataFrame | None) -> pl.Seri
         return qids
     answered = judged.filter(pl.col("grade") > 0)["qid"].unique(maintain_order=True)
     if answered.is_empty():
-        rule = "no query has a positive grade of a passage of the corpus"
-        raise UserError(f"qrels of split {split}: {rule}; add judgements with grade 1")
+        cure = "add judgements with grade 1"
+        raise UserError(f"qrels of split {split}: no query has a positive grade of a passage of the corpus; {cure}")
     if left_out := judged["qid"].n_unique() - len(answered):
         log.info("%s: %d queries without a positive grade are left out, with their judgements", split, left_out)
     return answered
 
 
-def _among(table: pl.DataFrame, qids: pl.Series) -> pl.DataFrame:
-    return table.filter(pl.col("qid").is_in(qids.implode()))
+def _among(table: pl.DataFrame, ids: pl.Series, column: str = "qid") -> pl.DataFrame:
+    return table.filter(pl.col(column).is_in(ids.implode()))
 
 
 def _cut(qids: pl.Series, count: int, seed: list[int]) -> tuple[pl.Series, pl.Series]:

@@ -23,7 +23,6 @@ from functools import cache, partial
 from hashlib import blake2b
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -32,24 +31,9 @@ from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError, shorten
 from gnn_encoder.base.judgements import one_form, without_case
 from gnn_encoder.base.tables import QUERIES, SPLITS, batched, write_part, write_table
+from gnn_encoder.data import reading
 from gnn_encoder.data.formats import read_corpus
-from gnn_encoder.data.reading import (
-    DataSource,
-    Judgement,
-    Place,
-    Query,
-    check_columns,
-    check_id,
-    check_string,
-    check_text,
-    find,
-    read_columns,
-    read_json_lines,
-    read_lines,
-    read_parquet,
-    require,
-    whole,
-)
+from gnn_encoder.data.reading import DataSource, Judgement, Place, Query, check_id, check_string, check_text
 from gnn_encoder.pipeline.params import Data
 
 log = logging.getLogger(__name__)
@@ -60,6 +44,7 @@ LOGS = ("log.tsv", "log.jsonl", "log.parquet")
 NEEDED, OPTIONAL = ("query", "pid"), ("count",)
 LARGEST = 10**12  # so that millions of counts add up in 64 bits
 DIGITS = 16  # hexadecimal: 64 bits
+ASKED = pl.Schema({"qid": pl.String(), "text": pl.String(), "answers": pl.List(pl.String())})
 PUNCTUATION = r"[\p{P}--[#%&@]]+"  # signs that tell two queries apart stay: c# is not c, and 50% is not 50
 LOGGED = pl.Schema({"text": pl.String(), "pid": pl.String(), "count": pl.Int64(), "rows": pl.Int64()})
 Logged = tuple[pl.DataFrame, dict[str, int]]  # columns qid, text, split, pid, count, sorted by ids; what is left out
@@ -67,8 +52,8 @@ Logged = tuple[pl.DataFrame, dict[str, int]]  # columns qid, text, split, pid, c
 
 def open_log(folder: Path, data: Data) -> DataSource:
     """A folder of a corpus and its query log. Memory: the pairs of a query and a passage."""
-    corpus, path = require(folder, "corpus.jsonl"), require(folder, *LOGS)
-    if others := [other for name in LOGS if (other := find(folder, name)) and other != path]:
+    corpus, path = reading.require(folder, "corpus.jsonl"), reading.require(folder, *LOGS)
+    if others := [other for name in LOGS if (other := reading.find(folder, name)) and other != path]:
         raise UserError(f"{path}: {others[0].name} is there as well; keep one log")
     logged = cache(partial(read_log, path, data))
     return DataSource(
@@ -108,18 +93,18 @@ def read_log(path: Path, data: Data) -> Logged:
     # Each query as it was written most often; of several such texts the first in the alphabet.
     texts = _added(found, "same", "text").sort("same", -pl.col("count"), "text").unique("same", keep="first")
     every = _added(found, "same", "pid")
+    if not every["count"].sum():
+        raise UserError(f"{path}, count: none is above 0; correct them, or remove the column")
     pairs = every.filter(pl.col("count") >= data.min_count)
     if pairs.is_empty():
-        if not every["count"].sum():
-            raise UserError(f"{path}, count: none is above 0; correct them, or remove the column")
         cure = "log more, or lower data.min_count"
         raise UserError(f"{path}: no query and passage were logged {data.min_count} times or more; {cure}")
     queries = texts.filter(pl.col("same").is_in(pairs["same"].implode())).select("same", "text")
     qids = [stable_hash(same) for same in queries["same"]]
     splits = [split_of(qid, dev=data.dev_fraction, test=data.test_fraction) for qid in qids]
     if absent := [split for split in SPLITS if split not in splits]:
-        told = f"none of {len(queries)} queries is in split {absent[0]}"
-        raise UserError(f"{path}: {told}; log more, or change data.test_fraction or data.dev_fraction")
+        cure = "log more, or change data.test_fraction or data.dev_fraction"
+        raise UserError(f"{path}: none of {len(queries)} queries is in split {absent[0]}; {cure}")
     queries = queries.with_columns(qid=pl.Series(qids), split=pl.Series(splits))
     left_out = {"rows_without_a_word": int(wordless), "pairs_below_min_count": len(every) - len(pairs)}
     pairs = pairs.join(queries, on="same").select("qid", "text", "split", "pid", "count").sort("qid", "pid")
@@ -141,21 +126,21 @@ def _rows(path: Path) -> Iterator[tuple[str, str, int, int]]:
     for place, row in _read(path):
         text = " ".join(check_string(place, "query", row.get("query")).split())
         pid, count = row.get("pid"), row.get("count")
-        number = 1 if count in (None, "") else whole(count)
+        number = 1 if count in (None, "") else reading.whole(count)
         if number is None or not 0 <= number <= LARGEST:
             raise UserError(f"{place}, count: {shorten(count)} is not a whole number from 0 to {LARGEST:,}; correct it")
         yield text, check_id(place, "pid", str(pid) if type(pid) is int else pid), number, 1
 
 
-def _read(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
+def _read(path: Path) -> Iterator[reading.Named]:
     """The rows of a log of any form, by the names of its columns."""
     if path.suffix == ".parquet":
-        return read_parquet(path, NEEDED, OPTIONAL)
+        return reading.read_parquet(path, NEEDED, OPTIONAL)
     if path.name.removesuffix(".gz").endswith(".jsonl"):
-        return read_json_lines(path)
-    rows = read_columns(path, None)
+        return reading.read_json_lines(path)
+    rows = reading.read_columns(path, None)
     place, names = next(rows, (Place(path, "line 1"), list[str]()))
-    check_columns(place, names, NEEDED, OPTIONAL)
+    reading.check_columns(place, names, NEEDED, OPTIONAL)
     return ((place, dict(zip(names, columns, strict=True))) for place, columns in rows)
 
 
@@ -192,27 +177,26 @@ def own_queries(path: Path, others: list[pl.Series]) -> pl.DataFrame:
     in the graph that they are judged by. `others` has the texts of these, and of queries with hidden labels.
     """
     texts = pl.Series("text", list(read_texts(path)), pl.String)
-    keys, taken = query_keys(texts), query_keys(pl.concat(others).alias("text"))
+    keys, taken = query_keys(texts), query_keys(pl.concat(others))
     kept = texts.filter(keys.is_first_distinct() & ~keys.is_in(taken.implode()))
     told = "%s: %d queries; %d more repeat one of them or of the data's, and are left out"
     log.info(told, path, len(kept), len(texts) - len(kept))
     qids = [f"unlabelled-{number}" for number in range(len(kept))]
-    answers = pl.Series([[]] * len(kept), dtype=pl.List(pl.String))
-    return pl.DataFrame({"qid": pl.Series(qids, dtype=pl.String), "text": kept, "answers": answers})
+    return pl.DataFrame({"qid": qids, "text": kept, "answers": [[]] * len(kept)}, ASKED)
 
 
 def read_texts(path: Path) -> Iterator[str]:
     """Stream a user's queries: a text file with one a line, or a Parquet table with a column `text`."""
     if path.suffix == ".parquet":
-        return (check_text(place, "query", row["text"]) for place, row in read_parquet(path, ["text"]))
-    return (check_text(place, "query", " ".join(line.split())) for place, line in read_lines(path))
+        return (check_text(place, "query", row["text"]) for place, row in reading.read_parquet(path, ["text"]))
+    return (check_text(place, "query", " ".join(line.split())) for place, line in reading.read_lines(path))
 
 
 def query_keys(texts: pl.Series) -> pl.Series:
     """What equal queries have in common."""
     text, same = pl.col("text"), normal_form(pl.col("text"))
-    whole = pl.when(same == "").then(text.str.strip_chars()).otherwise(same)  # "?" is no "!"
-    return texts.to_frame("text").select(whole)["text"]
+    key = pl.when(same == "").then(text.str.strip_chars()).otherwise(same)  # "?" is no "!"
+    return texts.to_frame("text").select(key.alias("key"))["key"]
 
 
 def read_generated(path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -220,9 +204,8 @@ def read_generated(path: Path) -> Iterator[tuple[str, list[str]]]:
     form = path.name.removesuffix(".gz").rpartition(".")[2]
     if form not in ("tsv", "jsonl"):
         raise UserError(f"{FILE} is {str(path)!r}: its name must end in .tsv or .jsonl, perhaps with .gz; rename it")
-    rows = read_columns(path, ("id", "query")) if form == "tsv" else read_json_lines(path)
-    for place, row in rows:
-        found = dict(zip(("id", "query"), row, strict=True)) if isinstance(row, list) else row
+    for place, row in reading.read_json_lines(path) if form == "jsonl" else reading.read_columns(path, ("id", "query")):
+        found = row if isinstance(row, dict) else {"id": row[0], "query": row[1]}
         key = "id" if "id" in found else "_id"
         if not isinstance(queries := found.get("predicted_queries", [found.get("query")]), list):
             raise UserError(f"{place}, predicted_queries: {shorten(queries)} is not a list; write one of strings")
@@ -237,17 +220,15 @@ def write_generated(path: Path, passages: Path, target: Path, work: Path, per_pa
     first on. Lines of ids that are no passage's are passed over. The passages' ids are in memory.
     """
     lines = tqdm(read_generated(path), desc="generated queries", unit=" lines")
-    rows = ((pid, text) for pid, texts in lines for text in texts[:per_passage])
-    file = work / "given.parquet"
-    write_part(file, PREDICTED, (pa.table(list(zip(*some, strict=True)), PREDICTED.names) for some in batched(rows)))
+    pairs, file = ((pid, text) for pid, texts in lines for text in texts[:per_passage]), work / "given.parquet"
+    write_part(file, PREDICTED, (pa.table(list(zip(*some, strict=True)), PREDICTED.names) for some in batched(pairs)))
     pids = pl.read_parquet(passages, columns=["pid"])
 
     def tables() -> Iterator[pa.Table]:
         for part in pids.iter_slices(PASSAGES_AT_A_TIME):
-            lines = pl.scan_parquet(file, row_index_name="line").join(part.lazy(), on="pid", how="semi")
-            listed = (
-                lines.collect(engine="streaming").sort("line").group_by("pid").agg(pl.col("text").head(per_passage))
-            )
+            rows = pl.scan_parquet(file, row_index_name="line").join(part.lazy(), on="pid", how="semi")
+            lines = rows.collect(engine="streaming").sort("line")
+            listed = lines.group_by("pid").agg(pl.col("text").head(per_passage))
             found = part.join(listed, on="pid", how="left", maintain_order="left")
             if lacking := found.filter(pl.col("text").is_null())["pid"].to_list():
                 cure = f"add lines for them, or set {FILE} to null, so that queries are generated"

@@ -25,7 +25,9 @@ from gnn_encoder.base.files import GZIP, is_empty, without_marks
 from gnn_encoder.base.tables import ROW_GROUP, open_parquet, undamaged
 
 WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")  # an int64 holds them
+QUOTES = ', quotes that open a column closed and those inside doubled ("")'
 QRELS_HEADER = ["query-id", "corpus-id", "score"]  # BEIR's
+QRELS_FORMS = "`qid 0 pid grade` (TREC), `qid pid grade` (BEIR) or `qid pid`, the same in the whole file"
 Record = TypeVar("Record", bound=tuple[Any, ...])
 
 
@@ -37,6 +39,9 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file}, {self.row}"
+
+
+Named = tuple[Place, dict[str, Any]]  # a row of a table by its columns' names
 
 
 class Passage(NamedTuple):
@@ -72,10 +77,7 @@ class Judgement(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class DataSource:
-    """The rows of one data set. Every call reads the files anew, in the same order.
-
-    A file that is missing or damaged and a row that breaks a rule are a UserError, which names the file and the row.
-    """
+    """The rows of one data set. Every call reads the files anew, in the same order."""
 
     files: list[Path]  # all that are read, for the fingerprint
     passages: Callable[[], Iterator[tuple[Place, Passage]]]
@@ -98,8 +100,8 @@ def check_string(place: Place, column: str, value: object) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        told = f"\\u{ord(value[error.start]):04x} is half a character (a lone surrogate)"
-        raise UserError(f"{place}, {column}: {told}; remove it") from error
+        half = f"{value[error.start]!a} is half a character (a lone surrogate)"
+        raise UserError(f"{place}, {column}: {half}; remove it") from error
     return value
 
 
@@ -143,9 +145,9 @@ def unique(rows: Callable[[], Iterator[tuple[Place, Record]]], column: str) -> I
             first[row[0]] = place.row
 
 
-def refuse(rows: Callable[[], Iterator[tuple[Place, Any]]], number: int, fault: str) -> None:
+def refuse(rows: Iterator[tuple[Place, Any]], number: int, fault: str) -> None:
     """Raise what is wrong with a row, counted from 0; `fault` is a format with the row as field 0."""
-    for place, row in islice(rows(), number, number + 1):
+    for place, row in islice(rows, number, number + 1):
         raise UserError(f"{place}: {fault.format(row)}")
 
 
@@ -167,7 +169,7 @@ def read_lines(path: Path) -> Iterator[tuple[Place, str]]:
                     yield place, text
 
 
-def read_json_lines(path: Path) -> Iterator[tuple[Place, dict[str, Any]]]:
+def read_json_lines(path: Path) -> Iterator[Named]:
     """Stream the objects of a JSON lines file."""
     for place, line in read_lines(path):
         try:
@@ -193,8 +195,7 @@ def read_columns(path: Path, names: Sequence[str] | None, *, quoted: bool = Fals
             raise UserError(f"{place}: {shorten(line)} is no row of a table ({error}); mend or remove it") from error
         names = names or columns
         if len(columns) != len(names):
-            quotes = ', quotes that open a column closed and those inside doubled ("")' if quoted else ""
-            cure = f"write {', '.join(names)} with a tab between them{quotes}"
+            cure = f"write {', '.join(names)} with a tab between them{QUOTES if quoted else ''}"
             raise UserError(f"{place}: {len(columns)} columns, not {len(names)}; {cure}")
         yield place, columns
 
@@ -208,31 +209,26 @@ def read_judged(path: Path) -> Iterator[tuple[Place, Judgement]]:
             continue
         first, width = not width, width or len(fields)
         if len(fields) != width or width not in (2, 3, 4):
-            forms = "`qid 0 pid grade` (TREC), `qid pid grade` (BEIR) or `qid pid`, the same in the whole file"
-            raise UserError(f"{place}: {len(fields)} fields; a line is {forms}")
+            raise UserError(f"{place}: {len(fields)} fields; a line is {QRELS_FORMS}")
         qid, pid, written = (*fields, "1") if width == 2 else (fields[0], *fields[-2:])
         if first and any(map(str.isalpha, written)):
-            cure = f"write `{' '.join(QRELS_HEADER)}`, or remove it"
-            raise UserError(f"{place}: {shorten(line)} looks like a header; {cure}")
+            header = " ".join(QRELS_HEADER)
+            raise UserError(f"{place}: {shorten(line)} looks like a header; write `{header}`, or remove it")
         if (grade := whole(written)) is None or abs(grade) >= 10**9:  # an int32 holds it
-            rule = "is not an integer; write 1 for relevant, 0 for not"
-            raise UserError(f"{place}, grade: {shorten(written)} {rule}")
+            raise UserError(f"{place}, grade: {shorten(written)} is not an integer; write 1 for relevant, 0 for not")
         yield place, Judgement(check_id(place, "query", qid), check_id(place, "passage", pid), grade)
 
 
-def read_parquet(
-    path: Path, needed: Sequence[str], optional: Sequence[str] = ()
-) -> Iterator[tuple[Place, dict[str, Any]]]:
+def read_parquet(path: Path, needed: Sequence[str], optional: Sequence[str] = ()) -> Iterator[Named]:
     """Stream the rows of a Parquet table, by the names of some columns."""
     table = open_parquet(path)
-    names, number = table.schema_arrow.names, 0
+    names = table.schema_arrow.names
     check_columns(Place(path, "columns"), names, needed, optional)
     wanted = [name for name in (*needed, *optional) if name in names]
     with undamaged(path):
-        for batch in table.iter_batches(batch_size=ROW_GROUP, columns=wanted):
-            for row in pl.DataFrame(batch).iter_rows(named=True):
-                yield Place(path, f"row {number}"), row
-                number += 1
+        batches = map(pl.DataFrame, table.iter_batches(batch_size=ROW_GROUP, columns=wanted))
+        for number, row in enumerate(row for batch in batches for row in batch.iter_rows(named=True)):
+            yield Place(path, f"row {number}"), row
 
 
 def check_columns(place: Place, names: Sequence[str], needed: Sequence[str], optional: Sequence[str] = ()) -> None:

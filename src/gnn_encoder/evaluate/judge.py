@@ -6,8 +6,8 @@ DVC a seed: what queues them, and means over seeds with paired differences, stan
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any, Self
@@ -23,17 +23,7 @@ from gnn_encoder.base.tables import QRELS, count_rows, open_parquet, read_column
 from gnn_encoder.data.answers import Kind, answered, judged_by_answers
 from gnn_encoder.data.prepare import JUDGED, read_rows
 from gnn_encoder.data.reading import read_judged, refuse
-from gnn_encoder.evaluate.measures import (
-    Comparison,
-    answer_depth,
-    bootstrap_interval,
-    by_split,
-    compare,
-    corrected,
-    mean,
-    parse,
-    per_query,
-)
+from gnn_encoder.evaluate.measures import Comparison, answer_depth, by_split, compare, corrected, mean, parse, per_query
 from gnn_encoder.evaluate.tables import NOTHING, Table, comparison, p_value, points
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Evaluate
@@ -96,8 +86,7 @@ class Judgements:
         runs = [run.filter(asked & (pl.col("rank") <= (depth or pl.col("rank")))) for run in runs]
         found = pl.concat(run.select("qid", "pid") for run in runs).unique(maintain_order=True)
         pairs = with_rows(found, self.queries, self.passages)
-        if len(pairs) < len(found):
-            qid, pid = found.join(pairs, on=["qid", "pid"], how="anti").row(0)
+        for qid, pid in found.join(pairs, on=["qid", "pid"], how="anti").head(1).iter_rows():
             rule = f"no passage {pid!r}, which the run has for query {qid!r}; take those it was made of"
             raise UserError(f"{self.passages}: {rule}")
         hits = answered(pairs, self.queries, self.passages, self.answers).select("qid", "pid", grade=1)
@@ -132,7 +121,7 @@ def read_qrels(path: Path) -> pl.DataFrame:
     again = once.filter(~pl.struct("qid", "pid").is_first_distinct())["index"]
     if len(again):
         fault = "query {0.qid!r} and passage {0.pid!r} were judged before, differently; keep one line"
-        refuse(partial(read_judged, path), int(again[0]), fault)
+        refuse(read_judged(path), int(again[0]), fault)
         raise UserError(f"{path}: {len(again)} pairs were judged before; keep one line of each")  # a pipe is read once
     return once.drop("index")
 
@@ -239,10 +228,7 @@ def read_experiments(names: Iterable[str], seeds: Iterable[int]) -> tuple[pl.Dat
 
 
 def ablation_tables(values: pl.DataFrame, measure: str) -> list[Table]:
-    """A table a split: each ablation's mean, and its difference from `full` with a bootstrap's interval over queries.
-
-    A query's value is its mean over the seeds; p is the paired t-test's after Holm's correction for the whole table.
-    """
+    """A table a split: each ablation's mean, and its difference from `full`; a query's value is its mean over seeds."""
     (measure,) = parse([measure])
     return [_table(rows, split, measure) for split, rows in by_split(values.filter(measure=measure)).items()]
 
@@ -267,6 +253,4 @@ def _compared(ablation: pl.DataFrame, full: pl.DataFrame, name: str) -> Comparis
     if both.is_empty():
         raise UserError(f"ablation {name}: no seed that {FULL} has too; queue both with the same seeds")
     means = both.group_by("qid", maintain_order=True).agg(pl.col("value", "value_full").mean())
-    values, others = means["value"].to_numpy(), means["value_full"].to_numpy()
-    low, high = bootstrap_interval(values - others, seed=0)
-    return replace(compare(values, others, FULL), low=low, high=high)
+    return compare(means["value"].to_numpy(), means["value_full"].to_numpy(), FULL)

@@ -1,7 +1,7 @@
 """Measures of runs by ir-measures, a value for every judged query; their means, and whether two systems differ.
 
 Measured values of several systems are a table with columns system, split, qid, measure, value. Systems are compared on
-the same queries by the paired t-test, with a correction for several comparisons; what has no t-test, by the bootstrap.
+the same queries by the paired t-test, with a correction for several comparisons.
 """
 
 from collections.abc import Sequence
@@ -26,10 +26,8 @@ EXAMPLES = "take one such as RR@10, nDCG@10, R@100 or Success@20"
 
 # The providers that tests/evaluate compares with; most others call programs that may not be installed. `runtime` has
 # the measures that are defined by `ir_measures.define_byquery`.
-PROVIDERS = ("pytrec_eval", "msmarco", "runtime")
-PROVIDER: Any = FallbackProvider(  # type: ignore[no-untyped-call]
-    [ir_measures.providers.registry[name] for name in PROVIDERS]
-)
+PROVIDERS = {name: ir_measures.providers.registry[name] for name in ("pytrec_eval", "msmarco", "runtime")}
+PROVIDER: Any = FallbackProvider(list(PROVIDERS.values()))  # type: ignore[no-untyped-call]
 
 
 def parse(names: Sequence[str], parameter: str = "evaluate.measures") -> dict[str, Any]:
@@ -80,10 +78,8 @@ def answer_depth(names: Sequence[str], parameter: str = "evaluate.measures") -> 
     measures = parse(names, parameter)
     for name, measure in measures.items():
         if measure.NAME not in BY_ANSWERS or measure.params.get("rel", 1) != 1 or measure.params.get("judged_only"):
-            raise UserError(
-                f"{parameter} has {name!r}: the queries are judged by answers, so that nobody knows all passages "
-                "that are relevant; take Success@k (the papers' R@k there) or RR@k"
-            )
+            rule = "the queries are judged by answers, so that nobody knows all passages that are relevant"
+            raise UserError(f"{parameter} has {name!r}: {rule}; take Success@k (the papers' R@k there) or RR@k")
     cutoffs = [measure.params.get("cutoff") for measure in measures.values()]
     return None if None in cutoffs else max(cutoffs)
 
@@ -140,7 +136,6 @@ def _parse_one(name: str) -> Any:
 
 
 LEVEL = 0.95
-RESAMPLES_AT_A_TIME = 500
 Floats = NDArray[np.float64]
 Key = TypeVar("Key")
 
@@ -199,9 +194,8 @@ def compare_with(values: pl.DataFrame, measure: str, baselines: dict[str, str]) 
     found = {}
     for split, rows in by_split(values.filter(measure=measure)).items():
         wide = rows.pivot("system", index="qid", values="value", maintain_order=True)
-        pairs = baselines.items()
-        one = {name: compare(wide[name].to_numpy(), wide[other].to_numpy(), other) for name, other in pairs}
-        found[split] = corrected(one)
+        of = {name: wide[name].to_numpy() for name in {*baselines, *baselines.values()}}
+        found[split] = corrected({name: compare(of[name], of[other], other) for name, other in baselines.items()})
     return found
 
 
@@ -211,15 +205,4 @@ def interval(values: Floats) -> tuple[float, float]:
     if len(values) < 2 or np.ptp(values) == 0:
         return mean, mean
     low, high = stats.t.interval(LEVEL, len(values) - 1, loc=mean, scale=stats.sem(values))
-    return float(low), float(high)
-
-
-def bootstrap_interval(values: Floats, *, seed: int, resamples: int = 10_000) -> tuple[float, float]:
-    """95% interval of a mean, from those of as many queries drawn with replacement. *Shape:* (queries,)."""
-    rows, generator, means = len(values), np.random.default_rng(seed), []
-    for first in range(0, resamples, RESAMPLES_AT_A_TIME):
-        size = min(RESAMPLES_AT_A_TIME, resamples - first)
-        counts = generator.multinomial(rows, np.full(rows, 1 / rows), size=size)  # how often each query is drawn
-        means.append(counts @ values / rows)
-    low, high = np.quantile(np.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)

@@ -55,12 +55,8 @@ def write_figures(folder: Path, values: pl.DataFrame, means: dict[str, Means], m
 
 def measures_of(means: dict[str, Means]) -> pl.DataFrame:
     """One row per system, split and measure: columns system, split, measure, value."""
-    rows = [
-        (system, split, measure, value)
-        for split, systems in means.items()
-        for system, values in systems.items()
-        for measure, value in values.items()
-    ]
+    of = [(system, split, values) for split, systems in means.items() for system, values in systems.items()]
+    rows = [(system, split, *one) for system, split, values in of for one in values.items()]
     return pl.DataFrame(rows, schema=["system", "split", "measure", "value"], orient="row")
 
 
@@ -106,8 +102,7 @@ def _paint_means(values: pl.DataFrame, axes: "Axes") -> None:
     parts = {str(name): of["value"].to_numpy() for (name,), of in values.group_by("system", maintain_order=True)}
     for place, (system, of) in enumerate(parts.items()):
         low, high = interval(of)
-        half = 50 * (high - low)
-        axes.errorbar(100 * of.mean(), place, xerr=half, linestyle="", **system_style(system))
+        axes.errorbar(100 * of.mean(), place, xerr=50 * (high - low), linestyle="", **system_style(system))
     axes.set(yticks=range(len(parts)), yticklabels=[textwrap.fill(title_of(system), LINE) for system in parts])
     axes.set(xlabel=f"{values['measure'][0]} (points)", ylim=(len(parts) - 0.4, -0.6))
 
@@ -138,30 +133,30 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
     """The whole page as HTML. The same artifacts give the same text."""
     import jinja2
 
-    # It escapes all text, since passages and queries may hold HTML.
     templates = jinja2.PackageLoader("gnn_encoder.evaluate")
     environment = jinja2.Environment(loader=templates, autoescape=True, undefined=jinja2.StrictUndefined)
     environment.trim_blocks = environment.lstrip_blocks = True
     environment.filters["base64"] = lambda figure: base64.b64encode(figure.read_bytes()).decode()
     environment.globals["marks"] = {BETTER: "better", WORSE: "worse"}
-    statistics = tables.read_record(project.PREPARED / "statistics.json", dict[str, Any]) or {}
+    statistics = _record(project.PREPARED / "statistics.json")
     passages = statistics.get("passages", {}).get("passages")
     data = f"{passages:,} passages" if passages else "not prepared: dvc repro prepare"
     facts = {"Data": f"{params.data.source}, {data}", "Base model": params.encoder.model, "Seed": str(params.seed)}
     page, text = environment.get_template("report.html"), path.read_text(encoding="utf-8")
-    return page.render(facts=facts, parts=page_parts(params, statistics), params=text)
+    return page.render(facts=facts, parts=page_parts(params), params=text)
 
 
-def page_parts(params: Params, statistics: dict[str, Any]) -> list[Part]:
+def page_parts(params: Params) -> list[Part]:
     """What the page shows of what was measured, of what explains it, and of what other stages counted."""
     (tested,) = parse([params.evaluate.significance])
     branches, claim, choices = registry().branches, tables.read_claim(), tables.read_choices()
     own = [name for name, branch in branches.items() if tables.are_ours(branch.systems)]
     figures = [project.PLOTS / branch / name for name in ("systems.png", "recall.png") for branch in own]
     sliced = {name: tables.read_record(project.METRICS / name / "slices.json", dict[str, Sliced]) or {} for name in own}
-    told = tables.read_record(project.evaluation(MAIN) / "informed.json", dict[str, Any])
-    labels = tables.read_record(project.PAIR_LABELS / "statistics.json", dict[str, Any])
-    generated = tables.read_record(project.GENERATED / "quality.json", dict[str, Any])
+    told = _record(project.evaluation(MAIN) / "informed.json")
+    informing = [attention_table(told["attention"]), cases_table(told["cases"], told["counts"])] if told else []
+    labels = _counted(project.PAIR_LABELS / "statistics.json", "Pseudo-labels")
+    generated = _counted(project.GENERATED / "quality.json", "Generated queries compared with the dev queries")
     results = [table for branch in branches for table in tables.branch_tables(branch, tested)]
     return [
         Part(
@@ -171,20 +166,18 @@ def page_parts(params: Params, statistics: dict[str, Any]) -> list[Part]:
             figures=[figure for figure in figures if figure.is_file()],
         ),
         Part(title="Slices", tables=[slices_table(name, of[one], one) for name, of in sliced.items() for one in of]),
-        Part(
-            title="What informs passages",
-            tables=[attention_table(told["attention"]), cases_table(told["cases"], told["counts"])] if told else [],
-        ),
-        Part(
-            title="PAIR",
-            command="dvc repro pipelines/pair/dvc.yaml",
-            tables=[tables.table_of(labels, "Pseudo-labels")] if labels else [],
-        ),
-        Part(
-            title="Dual-Cross-Encoder",
-            command="dvc repro pipelines/dual_cross/dvc.yaml",
-            tables=[tables.table_of(generated, "Generated queries compared with the dev queries")] if generated else [],
-        ),
+        Part(title="What informs passages", tables=informing),
+        Part(title="PAIR", command="dvc repro pipelines/pair/dvc.yaml", tables=labels),
+        Part(title="Dual-Cross-Encoder", command="dvc repro pipelines/dual_cross/dvc.yaml", tables=generated),
         Part(title="Won and lost", tables=[one for name in branches if (one := won_and_lost_table(name, tested))]),
-        Part(title="Data", tables=[tables.table_of(statistics, "The prepared tables")] if statistics else []),
+        Part(title="Data", tables=_counted(project.PREPARED / "statistics.json", "The prepared tables")),
     ]
+
+
+def _record(path: Path) -> dict[str, Any]:
+    return tables.read_record(path, dict[str, Any]) or {}
+
+
+def _counted(path: Path, title: str) -> list[Table]:
+    found = _record(path)
+    return [tables.table_of(found, title)] if found else []

@@ -83,9 +83,9 @@ def slice_systems(values: pl.DataFrame, properties: Properties, measure: str, ba
         if name != "qid"
         for label in table[name].drop_nulls().unique().sort()
     }
-    tests = {}
+    some, tests = {key: of for key, of in parts.items() if len(of)}, {}
     for system in [name for name in systems if name != baseline]:
-        pairs = {key: (of[system].to_numpy(), of[baseline].to_numpy()) for key, of in parts.items() if len(of)}
+        pairs = {key: (of[system].to_numpy(), of[baseline].to_numpy()) for key, of in some.items()}
         tests[system] = corrected({key: compare(*pair, baseline) for key, pair in pairs.items()})
     found: dict[str, dict[str, Slice]] = {}
     for (name, label), of in parts.items():
@@ -168,8 +168,8 @@ def slices_table(branch: str, found: Sliced, split: str) -> Table:
     shown = [found.baseline, *others]
     note = (
         f"Differences are from {title_of(found.baseline)}; p is after Holm's correction for all slices of a system. "
-        "Similarity to the nearest training query is by M_de. "
-        f"A passage is cut if it has more than {found.about.passage_length} tokens."
+        "Similarity to the nearest training query is by M_de. A passage is cut if it has more than "
+        f"{found.about.passage_length} tokens."
     )
     if found.about.left_out:
         note += " Answers judge these queries: their relevant passages, labelled or cut, are not known."
@@ -244,15 +244,9 @@ def describe_cases(
     for case in won.iter_rows(named=True):
         rows = attention.filter(pl.col("query") >= 0, passage=case["passage"]).sort("attention", descending=True)
         top = rows.head(QUERIES).join(pairs.with_columns(labelled=True), on=["query", "passage"], how="left")
-        heard = zip(nodes.gather(top["query"]), top["attention"], top["labelled"].fill_null(False), strict=True)
-        cases.append(
-            {
-                "query": texts[case["query"]].as_py(),
-                "passage": read[case["pid"]],
-                "rank_of_dual_encoder": case["rank"],
-                "informed_by": [{"query": text, "attention": share, "labelled": own} for text, share, own in heard],
-            }
-        )
+        top = top.select(nodes.gather(top["query"]).alias("query"), "attention", pl.col("labelled").fill_null(False))
+        told = {"query": texts[case["query"]].as_py(), "passage": read[case["pid"]]}
+        cases.append(told | {"rank_of_dual_encoder": case["rank"], "informed_by": top.to_dicts()})
     return cases
 
 
@@ -260,10 +254,8 @@ def cases_table(cases: list[dict[str, Any]], counts: dict[str, int]) -> Table:
     """One row per case; its second cell names the queries that informed the passage."""
     rows = []
     for case in cases:
-        told = [shortened(case["passage"], LONGEST)]
-        told += [
-            f"{one['attention']:.2f}{'*' if one['labelled'] else ''} {one['query']}" for one in case["informed_by"]
-        ]
+        heard = [(one["attention"], "*" if one["labelled"] else "", one["query"]) for one in case["informed_by"]]
+        told = [shortened(case["passage"], LONGEST), *(f"{share:.2f}{mark} {query}" for share, mark, query in heard)]
         rank = NOTHING if case["rank_of_dual_encoder"] is None else str(case["rank_of_dual_encoder"])
         rows.append([case["query"], "\n".join(told), rank])
     ours, theirs = title_of(MAIN), title_of(REFERENCE)
@@ -292,16 +284,12 @@ def won_and_lost_table(branch: str, measure: str) -> Table | None:
         run = read_run(project.run_file(system, "test")).filter(pl.col("qid").is_in(shown["qid"].implode()), rank=1)
         read = passage_texts(run["pid"])
         first.append({qid: shortened(read[pid], LONGEST) for qid, pid in run.select("qid", "pid").iter_rows()})
-    rows = [
-        [texts[qid], *(of.get(qid, NOTHING) for of in first), f"{before:.2f} → {after:.2f}"]
-        for qid, before, after in shown.select("qid", *systems).iter_rows()
-    ]
-    return Table(
-        title=f"{title_of(branch)} against {title_of(baseline)}, test queries",
-        columns=["query", *(f"first by {title_of(system)}" for system in systems), measure],
-        rows=rows,
-        note=f"{len(won):,} queries better, {len(lost):,} worse, {len(gains) - len(won) - len(lost):,} the same",
-    )
+    changes = shown.select("qid", *systems).iter_rows()
+    rows = [[texts[qid], *(of.get(qid, NOTHING) for of in first), f"{a:.2f} → {b:.2f}"] for qid, a, b in changes]
+    title = f"{title_of(branch)} against {title_of(baseline)}, test queries"
+    columns = ["query", *(f"first by {title_of(system)}" for system in systems), measure]
+    note = f"{len(won):,} queries better, {len(lost):,} worse, {len(gains) - len(won) - len(lost):,} the same"
+    return Table(title=title, columns=columns, rows=rows, note=note)
 
 
 def passage_texts(pids: pl.Series) -> dict[str, str]:
