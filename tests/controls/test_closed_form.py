@@ -6,18 +6,8 @@ import pytest
 from numpy.typing import NDArray
 
 from gnn_encoder.base.matrix import Matrix
-from gnn_encoder.controls.closed_form import (
-    DEPTH,
-    GAMMAS,
-    METHODS,
-    Form,
-    LabelledPassages,
-    Unmoved,
-    best_form,
-    dev_values,
-    settings_of,
-    whitener,
-)
+from gnn_encoder.controls import closed_form
+from gnn_encoder.controls.closed_form import DEPTH, METHODS, Form, LabelledPassages, Unmoved, settings_of, whitener
 from gnn_encoder.controls.hybrid import BM25_WEIGHTS, LabelledQueries, fused, log_settings, with_log
 from gnn_encoder.search.exact import block_top_k, top
 
@@ -72,7 +62,7 @@ def test_by_hand() -> None:
     np.testing.assert_allclose(found.nudged(0.4), [[0.8, 0.6], [0, 1]], atol=1e-6)
 
 
-@pytest.mark.parametrize("gamma", GAMMAS[1::6])
+@pytest.mark.parametrize("gamma", closed_form.GAMMAS[1::6])
 def test_nudge_against_the_authors_package(gamma: float) -> None:
     nudge = pytest.importorskip("nudge")
     asking = LABELS["query"].unique().sort().to_list()
@@ -111,18 +101,18 @@ def test_values_are_those_of_a_ranking(
     monkeypatch: pytest.MonkeyPatch, power: float, ridge: float | None, weight: float, every: int, unit_length: bool
 ) -> None:
     tried = -(-RELEVANT["query"].n_unique() * len(LABELLED.passages) // every)
-    monkeypatch.setattr("gnn_encoder.controls.closed_form.TRIED", tried)
-    monkeypatch.setattr("gnn_encoder.controls.closed_form.ENTRIES", 100)  # some queries at a time
+    monkeypatch.setattr(closed_form, "TRIED", tried)
+    monkeypatch.setattr(closed_form, "ENTRIES", 100)  # some queries at a time
     unmoved = Unmoved(PASSAGES, LABELLED, DEV, DEPTH)
     whitened = LABELLED.sums @ whitener(LABELLED.moment, ridge)
     form = Form(weight=weight, power=power, ridge=ridge, unit_length=unit_length)
-    (value,) = dev_values(LABELLED, unmoved, RELEVANT)(whitened, [form])
+    (value,) = closed_form.dev_values(LABELLED, unmoved, RELEVANT)(whitened, [form])
     moved = LABELLED.place(0, PASSAGES.copy(), form.moved(LABELLED, whitened))
     assert value == pytest.approx(reciprocal_rank(moved, every), abs=1e-9)
 
 
 def test_the_best_is_found_and_is_not_below_the_passages_as_they_are() -> None:
-    found = best_form(LABELLED, Unmoved(PASSAGES, LABELLED, DEV, DEPTH), RELEVANT, unit_length=True)
+    found = closed_form.best_form(LABELLED, Unmoved(PASSAGES, LABELLED, DEV, DEPTH), RELEVANT, unit_length=True)
     moved = LABELLED.place(0, PASSAGES.copy(), found.moved(LABELLED))
     assert found.value == pytest.approx(reciprocal_rank(moved), abs=1e-9)
     assert found.value >= reciprocal_rank(PASSAGES)

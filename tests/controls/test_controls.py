@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -55,23 +56,18 @@ def write(system: str, params: Params, target: Path, dense: Sequence[str] = (BAS
 
 
 @pytest.fixture
-def folder(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of a built project as the working folder, with runs of BM25."""
-    shutil.copytree(built, tmp_path / "project")
-    monkeypatch.chdir(tmp_path / "project")
+def params(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
+    """Those of a copy of a built project, which becomes the working folder, with runs of BM25."""
+    monkeypatch.chdir(shutil.copytree(built, tmp_path / "project"))
+    found = load_params()
     project.POSITIVES.parent.mkdir(exist_ok=True)
     shutil.copy(project.qrels("dev"), project.POSITIVES)
-    bm25 = BM25Index.build(project.PASSAGES, load_params().bm25)
+    bm25 = BM25Index.build(project.PASSAGES, found.bm25)
     for split in project.JUDGED:
         queries = project.queries(split)
-        words = bm25.search(read_column(queries, "text").to_pylist(), load_params().retrieve.depth)
+        words = bm25.search(read_column(queries, "text").to_pylist(), found.retrieve.depth)
         write_ranking(project.run_file("bm25", split), words, queries, project.PASSAGES, "bm25")
-    return tmp_path / "project"
-
-
-@pytest.fixture
-def params(folder: Path) -> Params:
-    return load_params()
+    return found
 
 
 def written(system: str, params: Params) -> dict[str, str]:
@@ -90,9 +86,7 @@ def shift_labels(split: str) -> None:
 
 
 @pytest.mark.parametrize("system", ["query_mean", "logged_neighbours", "hybrid"])
-def test_only_training_labels_are_used(
-    folder: Path, params: Params, system: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_training_labels_are_used(params: Params, system: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ones = {"LOG_WEIGHTS": (1.0,), "NEIGHBOURS": (2,), "TEMPERATURES": (0.1,), "BM25_WEIGHTS": (0.5,)}
     for name, value in ones.items():
         monkeypatch.setattr(hybrid, name, value)
@@ -107,7 +101,7 @@ def test_only_training_labels_are_used(
 
 @pytest.mark.parametrize("by_answers", [False, True])
 @pytest.mark.parametrize("system", SYSTEMS)
-def test_the_value_on_dev_is_that_of_the_run(folder: Path, params: Params, system: str, by_answers: bool) -> None:
+def test_the_value_on_dev_is_that_of_the_run(params: Params, system: str, by_answers: bool) -> None:
     if by_answers:
         answered("dev")
     write(system, params, Path("written"))
@@ -137,33 +131,26 @@ def searched(matrix: Path, params: Params) -> float:
     """RR@10 of the dev queries in a search of a passage matrix."""
     encoder = DualEncoder.load(project.encoder(BASE), precision="fp32").for_inference()
     vectors = embed_queries(encoder, open_queries(project.queries("dev"), encoder), 512)
-    qids, pids = (
-        pl.Series(read_column(path, name))
-        for path, name in ((project.queries("dev"), "qid"), (project.PASSAGES, "pid"))
-    )
+    places = (project.queries("dev"), "qid"), (project.PASSAGES, "pid")
+    qids, pids = (pl.Series(read_column(*place)) for place in places)
     run = as_run(exact_top_k(matrix, vectors, 10)[0], qids, pids)
     return mean(Judgements.of("dev", params.evaluate).measure(run, ["RR@10"]))["RR@10"]
 
 
-def test_neighbours_do_not_bring_a_query_to_itself(
-    folder: Path, params: Params, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neighbours_do_not_bring_a_query_to_itself(params: Params) -> None:
     labelled = relevant_pairs(*project.tables("train"))["passage"].unique()
     for split in project.JUDGED:
         queries = pl.DataFrame({"query": range(count_rows(project.queries(split)))})
         own = queries.join(labelled.to_frame(), how="cross").cast(pl.Int32)
         write_table(project.IDENTICAL / f"{split}.parquet", OWN, [own.to_arrow()])
-    found, ranked_anew = dict[str, Any](), controls.ranked_anew
-    monkeypatch.setattr(
-        controls, "ranked_anew", lambda of, *given, **more: found.update(of) or ranked_anew(of, *given, **more)
-    )
-    write("logged_neighbours", params, Path("log"))
-    for split, (passages, _) in found.items():
+    with patch.object(controls, "ranked_anew", wraps=controls.ranked_anew) as ranked_anew:
+        write("logged_neighbours", params, Path("log"))
+    for split, (passages, _) in ranked_anew.call_args.args[0].items():
         run, _ = controls.read_ranked(project.runs(BASE), split)
         assert all(set(row) <= {-1, *ran} for row, ran in zip(passages, run, strict=True))
 
 
-def test_the_hybrid_takes_the_best_of_each_source(folder: Path, params: Params) -> None:
+def test_the_hybrid_takes_the_best_of_each_source(params: Params) -> None:
     write("hybrid", params, Path("written"))
     write("logged_neighbours", params, Path("alone"))
     fused, log = read_choice(Path("written")), read_choice(Path("alone"))
@@ -178,21 +165,16 @@ def test_the_hybrid_takes_the_best_of_each_source(folder: Path, params: Params) 
     assert facts["depth"] == params.retrieve.depth
 
 
-@pytest.mark.parametrize(
-    ("measure", "depth"), [("RR@10", 10), ("nDCG@5", 5), ("AP", 50), ("nDCG(judged_only=True)@10", 50)]
-)
-def test_the_dev_queries_are_a_sample(
-    folder: Path, params: Params, monkeypatch: pytest.MonkeyPatch, measure: str, depth: int
-) -> None:
+@pytest.mark.parametrize(("name", "depth"), [("RR@10", 10), ("nDCG@5", 5), ("AP", 50), ("P(judged_only=True)@9", 50)])
+def test_the_dev_queries_are_a_sample(params: Params, monkeypatch: pytest.MonkeyPatch, name: str, depth: int) -> None:
     monkeypatch.setattr(controls, "DEV_QUERIES", 6)
-    params = params.model_copy(update={"evaluate": params.evaluate.model_copy(update={"significance": measure})})
-    dev = controls.dev_queries(params)
-    assert dev.depth == depth and dev.measure == measure
-    assert len(set(dev.rows.tolist())) == 6 and dev.rows.tolist() == sorted(dev.rows.tolist())
-    assert dev.rows.tolist() == controls.dev_queries(params).rows.tolist()
+    params = params.model_copy(update={"evaluate": params.evaluate.model_copy(update={"significance": name})})
+    dev, again = (controls.dev_queries(params) for _ in range(2))
+    assert dev.depth == depth and dev.measure == name
+    assert len(set(dev.rows.tolist())) == 6 and dev.rows.tolist() == sorted(dev.rows.tolist()) == again.rows.tolist()
 
 
-# --- what ranks anew, by plain loops ---
+# --- what ranks anew, by plain loops ----------------------------------------------------------------------------------
 
 RUN = (np.array([[3, 0, 2], [1, 4, -1]]), np.array([[5.0, 4.0, 1.0], [2.0, 1.0, NOTHING]], np.float32))
 
@@ -239,8 +221,7 @@ def test_similar_logged_queries(tmp_path: Path, count: int, temperature: float, 
     near = LabelledQueries.open(tmp_path / "log").look_up(ASKED, 3)
     passages, scores = with_log(RUN, near, 0.5)
     found = as_dicts((passages, scores({"weight": weight / 0.5, "neighbours": count, "temperature": temperature})))
-    for one, expected in zip(found, oracle(count, weight, temperature), strict=True):
-        assert one == pytest.approx(expected, abs=1e-6)
+    assert found == [pytest.approx(expected, abs=1e-6) for expected in oracle(count, weight, temperature)]
 
 
 def test_a_log_without_queries_and_one_of_few() -> None:
@@ -319,12 +300,9 @@ def test_top_equals_a_full_sort(depth: int) -> None:
     scores = random.integers(0, 4, size=passages.shape).astype(np.float32)
     passages[:10, 9:], scores[:10, 9:] = -1, NOTHING
     found, values = top(passages, scores, depth)
-    for query in range(30):
-        held = [(-s, p) for p, s in zip(passages[query].tolist(), scores[query].tolist(), strict=True) if p >= 0]
-        expected = sorted(held)[:depth]
-        assert found[query][: len(expected)].tolist() == [passage for _, passage in expected]
-        assert values[query][: len(expected)].tolist() == [-score for score, _ in expected]
-        assert (found[query][len(expected) :] == -1).all()
+    order = np.lexsort((passages, -scores), axis=1)[:, :depth]
+    np.testing.assert_array_equal(found, np.take_along_axis(passages, order, axis=1))
+    np.testing.assert_array_equal(values, np.take_along_axis(scores, order, axis=1))
 
 
 def test_the_first_of_equally_good_settings_is_chosen_the_one_that_changes_least() -> None:
@@ -343,11 +321,13 @@ def test_the_first_of_equally_good_settings_is_chosen_the_one_that_changes_least
 
 @pytest.mark.parametrize("text", ["{", "{}", '{"measure": 3}'])
 def test_a_damaged_choice_and_a_missing_log(tmp_path: Path, text: str) -> None:
-    with pytest.raises(UserError, match="choice.json: not built yet"):
-        read_choice(tmp_path)
+    for read, told in (
+        (read_choice, "choice.json: not built yet"),
+        (LabelledQueries.open, "vectors.npy: not built yet"),
+    ):
+        with pytest.raises(UserError, match=told):
+            read(tmp_path)
     (tmp_path / "choice.json").write_text(text)
     with pytest.raises(UserError, match="choice.json: not what its stage writes .*; run the stage") as caught:
         read_choice(tmp_path)
     assert "\n" not in str(caught.value)
-    with pytest.raises(UserError, match=r"vectors\.npy: not built yet"):
-        LabelledQueries.open(tmp_path)

@@ -12,6 +12,7 @@ from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.pipeline.params import Data
 
 Write = Callable[[Mapping[str, str | bytes]], Path]
+Prepared = Callable[..., Path]
 Refused = Callable[..., None]
 
 
@@ -33,7 +34,7 @@ def folder(tmp_path: Path) -> Write:
 
 
 @pytest.fixture
-def prepared(tmp_path: Path) -> Callable[..., Path]:
+def prepared(tmp_path: Path) -> Prepared:
     """The prepared tables of a source."""
 
     def run(*, seed: int = 1, out: str = "out", **keys: Any) -> Path:
@@ -45,7 +46,7 @@ def prepared(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def refused(prepared: Callable[..., Path]) -> Refused:
+def refused(prepared: Prepared) -> Refused:
     """`refused(part of the message, source=..., path=...)`: one line that says it."""
 
     def check(message: str, **keys: Any) -> None:
@@ -57,7 +58,6 @@ def refused(prepared: Callable[..., Path]) -> Refused:
     return check
 
 
-@pytest.fixture
-def rows() -> Callable[[Path], list[tuple[Any, ...]]]:
+def rows(path: Path) -> list[tuple[Any, ...]]:
     """Rows of a Parquet file."""
-    return lambda path: pl.read_parquet(path).rows()
+    return pl.read_parquet(path).rows()

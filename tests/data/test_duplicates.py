@@ -1,9 +1,7 @@
 """Stage prepare finds passages with the text of another, and queries that are passages."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -12,7 +10,7 @@ from gnn_encoder.base.judgements import find_identical
 from gnn_encoder.base.tables import PASSAGES as PASSAGES_TABLE
 
 from ..texts import write
-from .conftest import Write
+from .conftest import Prepared, Write, rows
 from .sources import lines
 
 PASSAGES = [
@@ -43,7 +41,7 @@ SOURCE = {
 }
 
 
-def test_copies_and_queries_that_are_passages(folder: Write, prepared: Callable[..., Path], rows: Any) -> None:
+def test_copies_and_queries_that_are_passages(folder: Write, prepared: Prepared) -> None:
     found = prepared(source="beir", path=str(folder(SOURCE))) / "identical"
     assert rows(found / "copies.parquet") == [(2, 0), (5, 1)]
     assert rows(found / "train.parquet") == [(0, 0), (0, 2), (0, 3), (2, 4)]

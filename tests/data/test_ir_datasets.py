@@ -1,27 +1,25 @@
 """ir_datasets by name: data sets of local files registered under names of their own, so that nothing is fetched."""
 
 import json
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import ir_datasets
 import pytest
 from ir_datasets.datasets.base import Dataset
 from ir_datasets.formats import BaseDocs
 
-from .conftest import Refused
+from .conftest import Prepared, Refused, rows
 
-Prepared, Rows, Register = Callable[..., Path], Callable[[Path], list[Any]], Callable[..., None]
+Register = Callable[..., None]
 DOCS = "d1\tAsh is a tree with black buds.\nd2\tYew is poisonous.\n"
 QUERIES = {"train": "q1\twhich tree has black buds\nq2\tis yew poisonous\n", "test": "q3\twhich tree is poisonous\n"}
 QRELS = {"train": "q1 0 d1 1\nq2 0 d2 1\n", "test": "q3 0 d2 2\nq3 0 d1 0\n"}
 
 
-class Article(NamedTuple):
-    doc_id: str
-    title: str
-    text: str
+Article = namedtuple("Article", ["doc_id", "title", "text"])
 
 
 class Articles(BaseDocs):
@@ -56,7 +54,7 @@ def register(tmp_path: Path) -> Iterator[Register]:
         del ir_datasets.registry._registered[name]
 
 
-def test_data_sets_by_their_names(register: Register, prepared: Prepared, rows: Rows) -> None:
+def test_data_sets_by_their_names(register: Register, prepared: Prepared) -> None:
     register("trees")
     target = prepared(source="ir_datasets", name="trees")
     assert rows(target / "passages.parquet") == [("d1", "", DOCS[3:33]), ("d2", "", "Yew is poisonous.")]
@@ -71,7 +69,7 @@ def test_data_sets_by_their_names(register: Register, prepared: Prepared, rows: 
     assert rows(target / "passages.parquet") == [("d1", "Ash", "It has black buds."), ("d2", "", "Yew")]
 
 
-def test_what_a_user_cannot_mend_is_left_out(register: Register, prepared: Prepared, rows: Rows) -> None:
+def test_what_a_user_cannot_mend_is_left_out(register: Register, prepared: Prepared) -> None:
     """d8 and d9 are not there, nor is q9, and q4 has no text; of two grades of a pair the first one counts."""
     judged = "q3 0 d9 2\nq3 0 d1 1\nq3 0 d8 0\nq9 0 d1 1\nq3 0 d1 2\nq4 0 d1 1\n"
     register("lost", queries=QUERIES | {"test": QUERIES["test"] + "q4\t\u200b \n"}, qrels=QRELS | {"test": judged})

@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,9 @@ import pytest
 from gnn_encoder.base.tables import SPLITS
 
 from ..project import ROOT
-from .conftest import Refused, Write
+from .conftest import Prepared, Refused, Write, rows
 from .sources import ASH, BEIR, OAK, PASSAGES, QUERIES, SOURCES, YEW, lines
 
-Prepared, Rows = Callable[..., Path], Callable[[Path], list[Any]]
 TINY = {"source": "beir", "path": str(ROOT / "tests" / "tiny" / "beir")}
 
 
@@ -28,7 +26,7 @@ def statistics(target: Path) -> dict[str, dict[str, int]]:
     return dict(json.loads((target / "statistics.json").read_text()))
 
 
-def test_tables(folder: Write, prepared: Prepared, rows: Rows) -> None:
+def test_tables(folder: Write, prepared: Prepared) -> None:
     target = prepared(source="beir", path=str(folder(BEIR)))
     assert rows(target / "passages.parquet") == [*PASSAGES[:3], ("p4", "", "Café")]
     # In the order of queries.jsonl; q4 is in no split.
@@ -46,7 +44,7 @@ def test_tables(folder: Write, prepared: Prepared, rows: Rows) -> None:
     }
 
 
-def test_what_is_left_out(folder: Write, prepared: Prepared, rows: Rows, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_left_out(folder: Write, prepared: Prepared, caplog: pytest.LogCaptureFixture) -> None:
     """p8 has neither text nor title and takes its judgement with it; q4 has no positive; one judgement is repeated."""
     caplog.set_level(logging.INFO)
     more = {
@@ -64,7 +62,7 @@ def test_what_is_left_out(folder: Write, prepared: Prepared, rows: Rows, caplog:
     assert "train: 1 queries without a positive grade are left out, with their judgements" in caplog.text
 
 
-def test_a_log_has_counts_and_may_name_unknown_passages(folder: Write, prepared: Prepared, rows: Rows) -> None:
+def test_a_log_has_counts_and_may_name_unknown_passages(folder: Write, prepared: Prepared) -> None:
     keys, files, *_ = SOURCES["log"]
     known = files | {"log.tsv": files["log.tsv"] + "Oars\tp3\t2\n"}
     target = prepared(path=str(folder(known)), **keys)
@@ -74,7 +72,7 @@ def test_a_log_has_counts_and_may_name_unknown_passages(folder: Write, prepared:
     assert statistics(target)["left_out_or_replaced"] == dict.fromkeys((*names, "judgements_of_unknown_passages"), 1)
 
 
-def test_splits_that_are_judged_by_answers(folder: Write, prepared: Prepared, rows: Rows) -> None:
+def test_splits_that_are_judged_by_answers(folder: Write, prepared: Prepared) -> None:
     keys, files, *_ = SOURCES["dpr"]
     target = prepared(path=str(folder(files)), **keys)
     assert rows(target / "queries" / "dev.parquet") == [("0", "how long", ["eight hours", "8 hours"])]
@@ -111,8 +109,7 @@ def test_dev_is_cut_from_train(folder: Write, prepared: Prepared, caplog: pytest
     target = prepared(**without_dev(folder), dev_fraction=0.2, seed=2, out="cut")
     train, dev = qids(target, "train"), qids(target, "dev")
     assert "no dev split in the source: 12 training queries, drawn with seed 2, become dev" in caplog.text
-    assert len(train) == 48 and len(dev) == 12
-    assert sorted(train + dev) == sorted(full)
+    assert (len(train), len(dev), sorted(train + dev)) == (48, 12, sorted(full))
     assert train == [qid for qid in full if qid in train] and dev != full[:12]  # in the source's order
     for split, chosen in (("train", train), ("dev", dev)):
         assert set(pl.read_parquet(target / "qrels" / f"{split}.parquet")["qid"]) == set(chosen)
@@ -137,7 +134,7 @@ def test_a_sample_of_train_and_hidden_labels(size: int | None, train: int, hidde
     assert set(judged) == set(qids(target, "unlabelled"))
 
 
-def test_a_sample_of_the_passages(prepared: Prepared, rows: Rows, refused: Refused) -> None:
+def test_a_sample_of_the_passages(prepared: Prepared, refused: Refused) -> None:
     """It holds all that the queries of a split are judged with, in the source's order; the splits stay as they are."""
     keys, drawn = TINY | {"train_queries": 20}, ((1, None), (1, 70), (1, 70), (2, 70))
     made = [prepared(**keys, passages=n, seed=seed, out=f"{i}") for i, (seed, n) in enumerate(drawn)]
@@ -164,7 +161,7 @@ def test_the_users_unlabelled_queries_stand_after_the_hidden_ones(prepared: Prep
     assert set(judged) == set(hidden["qid"])
 
 
-def test_batches_join_without_a_seam(prepared: Prepared, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_join_without_a_seam(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
     """Passages lie in small row groups: for each hit a search decodes a whole one."""
     whole = prepared(**TINY, out="whole")
     monkeypatch.setattr("gnn_encoder.base.tables.ROW_GROUP", 7)
