@@ -158,10 +158,8 @@ def standardised(passages: Rows, scores: Scores, others: float | None = None) ->
     """Scores of each query's passages with mean 0 and standard deviation 1, and what a passage gets that is not there.
 
     That is the lowest of them. But if it is known what `others` score, and the system found fewer than it could, one of
-    these counts with the passages found: so the only passage with a rare word stands above all others.
-    All are 0 where all scores are equal, or none was found.
-
-    *Shape:* (n, k) both -> (n, k), (n,).
+    these counts with the passages found: so the only passage with a rare word stands above all others. All are 0 where
+    all scores are equal, or none was found. *Shape:* (n, k) both -> (n, k), (n,).
     """
     one_more = ((0, 0), (0, 1))
     found = np.pad(passages >= 0, one_more)
@@ -196,9 +194,8 @@ class HybridIndex:
         """
         bm25, choice = BM25Index.open(lexical), read_choice(folder)
         if bm25.passages != built:
-            raise UserError(
-                f"{lexical}: holds {bm25.passages} passages, {dense.folder} has {built}; make it again (`dvc repro`)"
-            )
+            found = f"holds {bm25.passages} passages, {dense.folder} has {built}"
+            raise UserError(f"{lexical}: {found}; make it again (`dvc repro`)")
         asks = "log_weight" in choice.facts and choice.facts["dense"] == system
         return cls(
             dense=dense,

@@ -2,9 +2,8 @@
 
 So DPR finds relevant passages of queries that have only answers (Karpukhin et al. 2020, section 4.2). String answers:
 text and answer are brought to Unicode NFD, cut into tokens and put into lower case; the text holds the answer if the
-answer's tokens stand in it one after another. Regular expressions are searched in the text in NFD, ignoring case.
-Unlike in DPR's code, an answer without any token is found nowhere, and an expression that cannot be compiled is an
-error.
+answer's tokens stand in it one after another. Regular expressions are searched in the text in NFD, ignoring case. Here
+an answer without any token is found nowhere, and an expression that cannot be compiled is an error.
 """
 
 import unicodedata
@@ -78,9 +77,8 @@ def judged_by_answers(queries: Path) -> bool:
 def answered(pairs: pl.DataFrame, queries: Path, passages: Path, kind: Kind) -> pl.DataFrame:
     """Keep the pairs whose passage's text holds one of the query's answers; titles do not count, as in DPR.
 
-    Each passage is read and tokenised once. Each process holds one row group of passages at a time in memory.
-
-    `pairs` has columns query and passage, row numbers of the tables; other columns are kept.
+    `pairs` has columns query and passage, row numbers of the tables; other columns are kept. Each passage is tokenised
+    once. Each process holds one row group of passages at a time in memory.
     """
     order = pairs["passage"].arg_sort().to_numpy()
     rows, asked = (pairs[name].to_numpy()[order] for name in ("passage", "query"))
@@ -126,7 +124,6 @@ def best_answered(run: pl.DataFrame, queries: Path, passages: Path, kind: Kind) 
 
 @cache  # once in each process
 def _opened(queries: Path, passages: Path, kind: Kind) -> tuple[pq.ParquetFile, list[Callable[[str], bool]]]:
-    """The passages, and the `finder` of each query."""
     table = pl.DataFrame(open_table(queries, QUERIES).read(columns=["qid", "answers"]))
     finders = [finder(answers or [], kind, f"{queries}, query {qid!r}, answers") for qid, answers in table.rows()]
     return open_table(passages, PASSAGES), finders

@@ -70,14 +70,10 @@ def open_source(data: Data) -> DataSource:
 def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
     """Write passages.parquet, queries/, qrels/, identical/, counts.parquet and statistics.json to `folder`.
 
-    Of the training queries that `data.train_queries` leaves out, HIDDEN become unlabelled. PAIR gives them
-    pseudo-labels; qrels/unlabelled.parquet keeps the hidden labels, by which the pseudo-labels are judged. The user's
-    own unlabelled queries stand after them.
-
-    With `data.passages` the table is a sample of the source's passages, which holds all that a split's queries are
-    judged with; hidden labels of other passages are left out.
-
-    Memory: the ids of the passages, the queries and the judgements.
+    Of the training queries that `data.train_queries` leaves out, HIDDEN become unlabelled, the user's own after them;
+    qrels/unlabelled.parquet keeps the hidden labels, by which PAIR's pseudo-labels are judged. With `data.passages` the
+    table is a sample of the passages, which holds all that a split's queries are judged with; hidden labels of others
+    are left out. Memory: the ids of the passages, the queries and the judgements.
     """
     own, empty, left_out = own_file(data.unlabelled), list[str](), Counter[str]()
     pids = _write_passages(source, folder / "passages.parquet", empty, left_out)
@@ -119,7 +115,6 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
 
 
 def _warn_of_shared(queries: dict[str, pl.DataFrame]) -> None:
-    """Tell how many queries are in two splits."""
     keys = {split: query_keys(queries[split]["text"]) for split in SPLITS}
     for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
         if shared := keys[one].is_in(keys[other].implode()).sum():

@@ -1,20 +1,8 @@
 """Queries from elsewhere: source `log`, and what a user brings beside the data: queries without labels, generated ones.
 
-Source `log` is a corpus and a query log, one line for each time that a passage was chosen for a query:
-
-    corpus.jsonl                           as in BEIR's format
-    log.tsv, log.jsonl or log.parquet      columns query, pid and, if there, count; others are passed over
-
-The text files are plain or .gz. Columns go by the names in the header (JSON: the keys). A line without a count counts
-as 1. Queries that differ only in case, punctuation, white space and invisible characters are one query, written as it
-was most often; its id is a hash of what they have in common. The counts of a query and a passage are added up.
-
-Generated queries come as doc2query and docTTTTTquery publish theirs, in a file that may be gzip:
-
-    .tsv     pid, query                    one query a line, without a header
-    .jsonl   id or _id, predicted_queries  the queries of a passage; or `query`, one of them
-
-A passage may have any number of lines, anywhere in the file.
+docs/data.md and, of generated queries, docs/branches.md have the files' forms. Logged queries that differ only in case,
+punctuation, white space and invisible characters are one query, written as it was most often; its id is a hash of what
+they have in common. The counts of a query and a passage are added up.
 """
 
 import logging

@@ -7,10 +7,9 @@ DVC a seed: what queues them, and means over seeds with paired differences, stan
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -32,25 +31,13 @@ from gnn_encoder.pipeline.project import MAIN, REFERENCE, title_of
 USUAL = ("RR@10", "nDCG@10", "R@50", "R@1000")  # what is measured of a user's run where no measure is named
 
 
-@dataclass(frozen=True, kw_only=True)
 class Judgements:
-    """What judges the runs of a split: tables, of which the qrels are not read where the queries have answers."""
+    """What judges the runs of a split of the project: qrels or, where its queries have answers, these."""
 
-    queries: Path
-    qrels: Path
-    passages: Path
-    answers: Kind = "string"  # how answers are written
-
-    @classmethod
-    def of(cls, split: str, section: Evaluate) -> Self:
-        """Those of a split of the project."""
-        queries, qrels, passages = project.tables(split)
-        return cls(queries=queries, qrels=qrels, passages=passages, answers=section.answers)
-
-    @cached_property
-    def by_answers(self) -> bool:
-        """Whether answers judge the split."""
-        return judged_by_answers(self.queries)
+    def __init__(self, split: str, section: Evaluate) -> None:
+        self.queries, self.qrels, self.passages = project.tables(split)
+        self.answers: Kind = section.answers
+        self.by_answers = judged_by_answers(self.queries)
 
     def judged_rows(self) -> Rows:
         """Rows of the queries that count: those with a relevant passage; all, where answers judge. *Shape:* (n,)."""
@@ -97,7 +84,7 @@ def measure_system(system: str, names: Sequence[str], section: Evaluate) -> pl.D
     """The values of a system's runs: columns system, split, qid, measure, value."""
     parts = []
     for split in project.JUDGED:
-        table = Judgements.of(split, section).measure(read_run(project.run_file(system, split)), names)
+        table = Judgements(split, section).measure(read_run(project.run_file(system, split)), names)
         parts.append(table.select(pl.lit(system).alias("system"), pl.lit(split).alias("split"), *table.columns))
     return pl.concat(parts)
 
@@ -155,7 +142,7 @@ class Judged:
         return Table(title="", columns=columns, rows=rows)
 
 
-def judge_runs(paths: Sequence[Path], qrels: Path, names: Sequence[str] = USUAL) -> Judged:
+def judge_runs(paths: Sequence[Path], qrels: Path, names: Sequence[str]) -> Judged:
     """Measure one run of any software, or two on the same queries."""
     names, judgements = list(parse(names, "--measure")), read_qrels(qrels)
     tables, missing, depths, compared = list[pl.DataFrame](), {}, {}, {}
@@ -163,8 +150,8 @@ def judge_runs(paths: Sequence[Path], qrels: Path, names: Sequence[str] = USUAL)
         run = read_scored_run(path)
         tables.append(per_query(run, judgements, names))
         depths[str(path)] = int(run["rank"].to_numpy().max(initial=0))
-        asked = tables[-1]["qid"].unique()
-        missing[str(path)] = len(asked) - int(asked.is_in(run["qid"].unique().implode()).sum())
+        asked = set(tables[-1]["qid"])
+        missing[str(path)] = len(asked.difference(run["qid"]))
         if missing[str(path)] == len(asked):
             raise UserError(f"{path}: none of its queries is judged; take judgements with the run's own query ids")
     mine, *others = tables

@@ -36,10 +36,9 @@ def parse(names: Sequence[str], parameter: str = "evaluate.measures") -> dict[st
     for name in names:
         try:
             measure = _parse_one(name)
+            measures[str(measure)] = measure
         except UserError as error:
             faults.append(str(error))
-        else:
-            measures[str(measure)] = measure
     if faults:
         raise UserError(f"{parameter} has {'; also '.join(faults)}; {EXAMPLES}")
     return measures
@@ -84,9 +83,9 @@ def answer_depth(names: Sequence[str], parameter: str = "evaluate.measures") -> 
     return None if None in cutoffs else max(cutoffs)
 
 
-def cutoff(name: str, parameter: str = "evaluate.significance") -> int | None:
+def cutoff(name: str) -> int | None:
     """How many passages of each query decide a measure; None: all that were retrieved."""
-    (measure,) = parse([name], parameter).values()
+    (measure,) = parse([name]).values()
     return None if measure.params.get("judged_only") else measure.params.get("cutoff")
 
 

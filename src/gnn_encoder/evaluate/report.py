@@ -129,7 +129,7 @@ class Part:
     figures: list[Path] = field(default_factory=list)
 
 
-def render(params: Params, path: Path = Path("params.yaml")) -> str:
+def render(params: Params) -> str:
     """The whole page as HTML. The same artifacts give the same text."""
     import jinja2
 
@@ -142,8 +142,8 @@ def render(params: Params, path: Path = Path("params.yaml")) -> str:
     passages = statistics.get("passages", {}).get("passages")
     data = f"{passages:,} passages" if passages else "not prepared: dvc repro prepare"
     facts = {"Data": f"{params.data.source}, {data}", "Base model": params.encoder.model, "Seed": str(params.seed)}
-    page, text = environment.get_template("report.html"), path.read_text(encoding="utf-8")
-    return page.render(facts=facts, parts=page_parts(params), params=text)
+    text = Path("params.yaml").read_text(encoding="utf-8")
+    return environment.get_template("report.html").render(facts=facts, parts=page_parts(params), params=text)
 
 
 def page_parts(params: Params) -> list[Part]:

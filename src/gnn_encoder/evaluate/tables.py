@@ -166,13 +166,13 @@ def results_table(branch: str, split: str, means: Means, compared: Comparisons, 
     return Table(title=title, columns=columns, rows=rows)
 
 
-def branch_tables(branch: str, tested: str, splits: tuple[str, ...] = ("test", "dev")) -> list[Table]:
+def branch_tables(branch: str, tested: str) -> list[Table]:
     """The tables of a branch's systems and its baseline; empty if it has not been evaluated on the present data."""
     if branch not in registry().branches:
         raise UserError(f"branch is {branch!r}: must be one of {', '.join(registry().branches)}, or all")
     compared = read_record(project.METRICS / branch / "significance.json", dict[str, Comparisons]) or {}
     tables = []
-    for split in splits:
+    for split in ("test", "dev"):
         means = read_record(project.METRICS / branch / f"{split}.json", Means)
         if means and are_ours(means):
             tables.append(results_table(branch, split, means, compared.get(split, {}), tested))
