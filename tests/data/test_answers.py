@@ -14,7 +14,7 @@ import pytest
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES
 from gnn_encoder.data import answers as module
-from gnn_encoder.data.answers import answered, best_answered, finder, judged_by_answers, prepared
+from gnn_encoder.data.answers import answered, best_answered, finder, prepared
 
 from ..texts import write
 
@@ -161,14 +161,6 @@ def test_several_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(module, "cores", lambda: 2)
     monkeypatch.setattr(module, "_opened", None)  # of this process: the others import the module anew
     assert answered(every_pair(30, 40), *of, "string").equals(alone)
-
-
-@pytest.mark.parametrize(
-    ("answers", "expected"),
-    [([[], []], False), ([[], ["x"]], True), ([None, None], False), ([None, [""]], True), ([], False)],
-)
-def test_judged_by_answers(tmp_path: Path, answers: list[list[str] | None], expected: bool) -> None:
-    assert judged_by_answers(tables(tmp_path, answers)[0]) is expected
 
 
 def test_the_positive_of_a_query_is_the_first_passage_of_bm25_with_an_answer(tmp_path: Path) -> None:

@@ -53,16 +53,6 @@ def test_results_in_the_terminal() -> None:
     assert [tables.shortened(one, 9) for one in ("one\n two", "one two three")] == ["one two", "one two …"]
 
 
-def test_what_was_chosen(empty: Path) -> None:
-    assert tables.read_choices() == {}
-    tried = [{"setting": {"weight": 0.0}, "value": 0.25}, {"setting": {"weight": -0.1}, "value": 0.5}]
-    choice = {"measure": "RR@10", "queries": 1234, "chosen": tried[1], "tried": tried, "facts": {}}
-    write_json(project.RUNS / "query_mean" / "choice.json", choice)
-    table = tables.choices_table(tables.read_choices())
-    assert table.title == "Chosen on 1,234 dev queries, points of 100"
-    assert table.rows == [["M_de + mean of labelled queries", "weight -0.1", "50.0", "2: 25.0 to 50.0"]]
-
-
 def test_json_is_a_row_a_value_named_by_its_keys() -> None:
     quality = [{"s_pos": 0.91234567, "n": True}, {"s_pos": None}]
     found = tables.table_of({"no_pairs": 12, "unlabelled": {"queries": 3, "quality": quality}, "pair": {}}, "labels")
