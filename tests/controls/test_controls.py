@@ -20,7 +20,7 @@ from gnn_encoder.base.runs import as_run, read_run, write_ranking
 from gnn_encoder.base.tables import OWN, QRELS, QUERIES, count_rows, read_column, write_table
 from gnn_encoder.controls import closed_form, hybrid
 from gnn_encoder.controls import write as controls
-from gnn_encoder.controls.choose import NOTHING, DevQueries, best_on_dev, read_choice, union
+from gnn_encoder.controls.choose import NOTHING, DevQueries, best_on_dev, read_choice
 from gnn_encoder.controls.hybrid import LABELLED, LabelledQueries, log_settings, unit, with_log
 from gnn_encoder.controls.write import Encoded
 from gnn_encoder.data.answers import _opened
@@ -278,31 +278,6 @@ def test_by_standardised_scores(weight: float) -> None:
         assert one == pytest.approx(expected, abs=1e-6)
     ranked, _ = top(passages, scores({"weight": 1.0}), 3)
     assert ranked[:3].tolist() == [[2, 9, 7], [1, 0, -1], [6, 8, 3]], "among equals the dense scores decide"
-
-
-def test_union_is_that_of_sets() -> None:
-    random = np.random.default_rng(0)
-    first, second = (np.stack([random.permutation(30)[:width] for _ in range(50)]) for width in (12, 9))
-    first[:, 10:] = -1
-    passages, in_first, in_second = union(first, second)
-    for query in range(50):
-        held = passages[query] >= 0
-        assert sorted(passages[query][held]) == sorted({*first[query, :10], *second[query]})
-        for passage, a, b in zip(passages[query][held], in_first[query][held], in_second[query][held], strict=True):
-            assert (first[query, a] == passage) if passage in first[query] else (a == -1)
-            assert (second[query, b] == passage) if passage in second[query] else (b == -1)
-
-
-@pytest.mark.parametrize("depth", [1, 3, 7, 20])
-def test_top_equals_a_full_sort(depth: int) -> None:
-    random = np.random.default_rng(1)
-    passages = np.stack([random.permutation(40)[:12] for _ in range(30)])
-    scores = random.integers(0, 4, size=passages.shape).astype(np.float32)
-    passages[:10, 9:], scores[:10, 9:] = -1, NOTHING
-    found, values = top(passages, scores, depth)
-    order = np.lexsort((passages, -scores), axis=1)[:, :depth]
-    np.testing.assert_array_equal(found, np.take_along_axis(passages, order, axis=1))
-    np.testing.assert_array_equal(values, np.take_along_axis(scores, order, axis=1))
 
 
 def test_the_first_of_equally_good_settings_is_chosen_the_one_that_changes_least() -> None:
