@@ -1,4 +1,4 @@
-"""What stage prepare makes of a source: tables, splits that are cut and sampled, what is left out, copies of passages."""
+"""What stage prepare makes of a source: tables, splits that are cut and sampled, what is left out, what are copies."""
 
 import json
 import logging

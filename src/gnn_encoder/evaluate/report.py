@@ -149,7 +149,7 @@ def render(params: Params) -> str:
 def page_parts(params: Params) -> list[Part]:
     """What the page shows of what was measured, of what explains it, and of what other stages counted."""
     (tested,) = parse([params.evaluate.significance])
-    branches, claim, choices = registry().branches, tables.read_claim(), tables.read_choices()
+    branches, claim = registry().branches, tables.read_claim()
     own = [name for name, branch in branches.items() if tables.are_ours(branch.systems)]
     figures = [project.PLOTS / branch / name for name in ("systems.png", "recall.png") for branch in own]
     sliced = {name: tables.read_record(project.METRICS / name / "slices.json", dict[str, Sliced]) or {} for name in own}
@@ -162,7 +162,7 @@ def page_parts(params: Params) -> list[Part]:
         Part(
             title="Results",
             notes=[tables.claim_sentence(claim), tables.advice(claim)] if claim else [],
-            tables=results + ([tables.choices_table(choices)] if choices else []),
+            tables=results + tables.choices_tables(),
             figures=[figure for figure in figures if figure.is_file()],
         ),
         Part(title="Slices", tables=[slices_table(name, of[one], one) for name, of in sliced.items() for one in of]),

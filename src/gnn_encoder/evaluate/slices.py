@@ -15,7 +15,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.judgements import relevant_pairs, with_rows
 from gnn_encoder.base.matrix import Rows, of_length_1
 from gnn_encoder.base.runs import read_run
@@ -122,8 +121,6 @@ def properties_of(split: str, similarities: NDArray[np.float64], labelled: Rows,
     left_out = (LABELLED, CUT) if by_answers and split != "dev" else ()
     pairs = relevant_pairs(queries, relevant, passages)
     rows = np.arange(count_rows(queries)) if by_answers else pairs["query"].unique().sort().to_numpy()
-    if len(rows) == 0:
-        raise UserError(f"{relevant}: no query has a passage with a grade above 0; there is nothing to measure")
     third, bounds = thirds(similarities[rows])
     qids = pl.Series(read_column(queries, "qid"))[rows]
     table = pl.DataFrame({"query": pl.Series(rows, dtype=pl.Int32), "qid": qids, SIMILARITY: third})

@@ -179,25 +179,22 @@ def branch_tables(branch: str, tested: str) -> list[Table]:
     return tables
 
 
-def read_choices() -> dict[str, dict[str, Any]]:
-    """System -> its `choice.json`, what it chose on dev, for the systems without training that have been made."""
+def choices_tables() -> list[Table]:
+    """What systems without training chose on dev: setting, value, the range of all values; empty if none was made."""
     places = {name: project.embeddings(name) for name in registry().of_kind("shifted")}
     places |= {name: project.RUNS / name for name in registry().of_kind("reordered", "fused")}
     found = {name: read_record(place / "choice.json", dict[str, Any]) for name, place in places.items()}
-    return {name: one for name, one in found.items() if one is not None}
-
-
-def choices_table(choices: dict[str, dict[str, Any]]) -> Table:
-    """What `read_choices` found: setting, value, and the range of all values."""
-    first = next(iter(choices.values()))
-    columns = ["System", "chosen", f"dev {first['measure']}", "all that were tried"]
-    rows = []
+    choices, rows = {name: one for name, one in found.items() if one}, []
     for name, one in choices.items():
         values, setting = [tried["value"] for tried in one["tried"]], one["chosen"]["setting"]
         spread = f"{len(values)}: {points(min(values))} to {points(max(values))}"
         rows.append([title_of(name), _cell(setting), points(one["chosen"]["value"]), spread])
+    if not rows:
+        return []
+    first = next(iter(choices.values()))
+    columns = ["System", "chosen", f"dev {first['measure']}", "all that were tried"]
     title = f"Chosen on {first['queries']:,} dev queries, points of 100"
-    return Table(title=title, columns=columns, rows=rows, note=WEIGHTS)
+    return [Table(title=title, columns=columns, rows=rows, note=WEIGHTS)]
 
 
 @dataclass(frozen=True, kw_only=True)
