@@ -226,7 +226,6 @@ def open_insuranceqa(folder: Path | None = None) -> DataSource:
 
 
 def _answers(path: Path) -> Iterator[tuple[Place, Judgement]]:
-    """Each answer of a query, with grade 1."""
     for place, qid, entry in _entries(path):
         for pid in entry.get("answers") or []:
             yield place, Judgement(qid, check_id(place, "answers", pid), 1)
