@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gnn_encoder.base.distributed import tqdm
@@ -184,11 +185,17 @@ def _sample_passages(path: Path, pids: pl.Series, judged: pl.Series, size: int, 
     others = np.flatnonzero(~kept)
     kept[np.random.default_rng([seed, PASS]).permutation(others)[: size - kept.sum()]] = True
     log.info("passages: a sample of %d of %d, which holds all judged ones, seed %d", size, len(pids), seed)
-    whole, sample = path.rename(path.with_name("whole.parquet")), pids.filter(pl.Series(kept))
-    batches = map(pl.DataFrame, pq.ParquetFile(whole).iter_batches())
-    write_table(path, PASSAGES, (_among(batch, sample, "pid").to_arrow() for batch in batches), PICKED)
+    whole = path.rename(path.with_name("whole.parquet"))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        first = 0
+        for batch in pq.ParquetFile(whole).iter_batches():
+            yield batch.filter(pa.array(kept[first : first + len(batch)]))
+            first += len(batch)
+
+    write_table(path, PASSAGES, batches(), PICKED)
     whole.unlink()
-    return sample
+    return pids.filter(pl.Series(kept))
 
 
 def _checked(
