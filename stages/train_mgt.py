@@ -1,21 +1,57 @@
-"""train_mgt SYSTEM: GNN and dual-encoder by Masked Graph Training (section 3.4, Algorithm 1)."""
+"""train_mgt SYSTEM: GNN and dual-encoder by Masked Graph Training (section 3.4, Algorithm 1), in two phases."""
 
+from gnn_encoder.gnn import train
 from gnn_encoder.gnn.graph import open_nodes, queries_of
+from gnn_encoder.gnn.masking import supervise
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
-from gnn_encoder.gnn.train import Setup, train_gnn_encoder
+from gnn_encoder.gnn.tasks import CachedEmbeddings, CorpusTask, GNNTask, LearntEmbeddings
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.text.corpus import open_queries
-from gnn_encoder.train.loop import HISTORY, write_history
+from gnn_encoder.train.dual_encoder import open_texts
+from gnn_encoder.train.examples import open_examples
+from gnn_encoder.train.loop import HISTORY, parameter_group, write_history
 
 
 def main(stage: Stage) -> None:
-    """Train both phases and save the best weights."""
+    """Train the GNN alone, then, from its best weights, the GNN with E_Q and, over a batch, with E_P; save the best."""
     params, mgt, system = stage.params, stage.params.mgt, stage.key
-    setup, near = Setup(project.base(system), params), Neighbourhood.open(system, mgt)
-    queries = open_queries(queries_of(system), setup.encoder)
-    gnn, history = train_gnn_encoder(setup, near, queries, open_nodes(system), stage.work)
-    setup.encoder.save(stage.scratch / "encoder")
+    # The model: M_de, whose passage embeddings are cached, and a GNN that reads the graph.
+    encoder, cached = train.load_base(project.base(system), params)
+    near = Neighbourhood.open(system, mgt, encoder.dimension)
+    gnn = train.new_gnn(mgt, (encoder.dimension, near.edge_dimension), encoder.settings.similarity, seed=params.seed)
+    factor = train.new_factor(encoder.scale)
+    # The data: labelled queries with hard negatives, the graphs of training and of the corpus, a sample of dev queries.
+    examples = open_examples(project.EXAMPLES, project.queries("train"))
+    graphs = train.graphs_of(near, examples, mgt)
+    dev = train.DevQueries(encoder, cached, params)
+    sample, nodes = dev.to_look_up(), open_nodes(system)
+
+    # Phase one, on embeddings by M_de.
+    of_base = CachedEmbeddings(nodes, dev.embed(sample.queries))
+    alone = supervise(examples, sample, mgt, mgt.alone, params.seed)
+    history = train.train_on_embeddings(gnn, graphs, alone, of_base, factor=factor, mgt=mgt, folder=stage.work)
+
+    # Phase two first scores the weights of phase one, so that its result never scores below them.
+    over_corpus = mgt.softmax == "corpus"
+    if mgt.joint.steps:
+        if not over_corpus and len(cached) > train.ENCODED_PASSAGES:
+            sample = dev.to_encode()
+            of_base = CachedEmbeddings(nodes, dev.embed(sample.queries))
+        joint = supervise(examples, sample, mgt, mgt.joint, params.seed, after=mgt.alone.steps)
+        start = GNNTask(gnn, graphs, joint, of_base, scale=encoder.scale).evaluate()
+        encoder.freeze_lower(params.encoder.frozen_layers)
+        texts = open_texts(encoder, queries_of(system), params.encoder), dev.tokens
+        if over_corpus:  # L(q) of `corpus_loss`
+            encoder.fix_passages()
+            learnt = LearntEmbeddings(encoder, *texts, cached=of_base)
+            task: GNNTask = CorpusTask(gnn, graphs, joint, learnt, factor=factor)
+        else:  # Eq. 12, `batch_loss`
+            task = GNNTask(gnn, graphs, joint, LearntEmbeddings(encoder, *texts), scale=encoder.scale)
+        groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate), *task.groups(mgt.joint.gnn_learning_rate)]
+        evaluations = max(train.JOINT, params.dev.evaluations) if over_corpus else params.dev.evaluations
+        history += train.fit_phase(task, groups, joint, stage.work / "joint", "encoder and GNN", evaluations, start)
+
+    encoder.save(stage.scratch / "encoder")
     gnn.save(stage.scratch)
     write_history(stage.scratch / HISTORY, history)
 

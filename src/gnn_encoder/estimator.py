@@ -268,7 +268,7 @@ class GNNEncoder:
         """Phase one of Masked Graph Training (section 3.4)."""
         sizes: dict[str, Any] = {"size": CACHED_QUERIES, "whole": CACHED_PASSAGES, "depth": POOL_DEPTH}
         sample = draw_dev(given.dev_pairs, given.dev_queries.__getitem__, given.passages, seed=self.seed, **sizes)
-        cached = CachedEmbeddings(*map(torch.from_numpy, (given.nodes, given.dev_queries[sample.queries])))
+        cached = CachedEmbeddings(given.nodes, given.dev_queries[sample.queries])
         to_train = self.gnn_, (near, near), supervise(examples, sample, mgt, mgt.alone, self.seed), cached
         factor = new_factor(1 / self.temperature)
         with TemporaryDirectory(prefix="gnn-encoder-") as folder:

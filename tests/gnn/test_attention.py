@@ -124,23 +124,3 @@ def test_features_may_have_sixteen_bits() -> None:
     edges, loops = random(2, 3, D_E, seed=3).half(), random(2, D_E, seed=4).half()
     wide = module.dense(target, sources, edges.float(), loops.float())
     assert torch.equal(module.dense(target, sources, edges, loops), wide)
-
-
-def test_it_starts_as_plain_embeddings() -> None:
-    module = GraphAttention(dimension=D, heads=HEADS, edge_dimension=D_E)
-    assert torch.equal(module.W_s, torch.eye(D))
-    assert module.a.shape == (HEADS, 3, D // HEADS)
-
-
-def test_wrong_features_are_told() -> None:
-    target, sources, edges = random(3, D, seed=1), random(3, 3, D, seed=2), random(3, 3, D_E, seed=3)
-    flat, types = (target, sources[0], SOURCE[:1], TARGET[:1]), torch.ones(1, dtype=torch.float64)
-    for told, wrong in (
-        ("takes edge features of 4 columns", lambda: layer().dense(target, sources)),
-        ("or neither", lambda: layer().dense(target, sources, edges)),
-        ("takes no edge features", lambda: layer(None).dense(target, sources, edges, edges[0])),
-        ("labelled", lambda: layer(None).ragged(*flat, labelled=types)),
-        ("labelled", lambda: layer(None, typed=True).ragged(*flat)),
-    ):
-        with pytest.raises(ValueError, match=told):
-            wrong()

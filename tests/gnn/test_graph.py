@@ -1,54 +1,36 @@
 """The graph against worked-out values and loops: its edges, its nodes, labelled passages first, new passages."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from numpy.typing import NDArray
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.tables import QUERIES, write_table
-from gnn_encoder.gnn.graph import NODES, Graph, draw, labelled_first, link, reach, write_nodes
+from gnn_encoder.base.tables import CANDIDATES, QUERIES, candidates_table, write_table
+from gnn_encoder.gnn.graph import EDGES, NODES, Graph, draw, labelled_first, link, open_graph, reach, write_nodes
+from gnn_encoder.pipeline import project
 
-Columns = dict[str, NDArray[Any]]
+from ..texts import write_passages, write_queries
+
 PAIRS = {"query": pl.Int32, "passage": pl.Int32}
-
-
-def table(passages: list[list[int]], scores: list[list[float]]) -> Columns:
-    n, k = np.shape(passages)
-    return {
-        "query": np.repeat(np.arange(n, dtype=np.int32), k),
-        "passage": np.array(passages, dtype=np.int32).reshape(-1),
-        "rank": np.tile(np.arange(k, dtype=np.int16), n),
-        "score": np.array(scores, dtype=np.float32).reshape(-1),
-    }
-
-
-# Edge rows: 0 1 | 2 3 | 4 5. Passage 2 has edges 1 (0.5), 2 (0.9), 5 (0.5); passage 4 has none.
-SMALL = table([[0, 2], [2, 1], [3, 2]], [[0.8, 0.5], [0.9, 0.4], [0.7, 0.5]])
+# Edges 0 1 | 2 3 | 4 5. Passage 2 has edges 1 (0.5), 2 (0.9), 5 (0.5); passage 4 has none.
+PASSAGES, SCORES = np.array([[0, 2], [2, 1], [3, 2]]), np.array([[0.8, 0.5], [0.9, 0.4], [0.7, 0.5]])
 
 
 def small() -> Graph:
-    return Graph.from_edges(SMALL, n_queries=3, n_passages=5)
-
-
-def random_graph(n: int = 40, k: int = 5, m: int = 30) -> Graph:
-    generator = np.random.default_rng(0)
-    passages = [generator.choice(m - 3, k, replace=False).tolist() for _ in range(n)]  # the last three have no queries
-    scores = -np.sort(-generator.integers(0, 4, (n, k)) / 4, axis=1)  # many ties
-    return Graph.from_edges(table(passages, scores.tolist()), n, m)
+    return Graph(passages=PASSAGES, score=SCORES, n_passages=5)
 
 
 def test_a_small_graph() -> None:
     graph = small()
     assert (graph.n, graph.k, graph.m) == (3, 2, 5)
-    assert graph.passages.tolist() == [[0, 2], [2, 1], [3, 2]]
     assert graph.indptr.tolist() == [0, 1, 2, 5, 6, 6]
     assert graph.edges.tolist() == [0, 3, 2, 1, 5, 4]  # passage 2: best score, then the tie by row
     assert (graph.passages.dtype, graph.indptr.dtype, graph.edges.dtype) == (np.int32, np.int64, np.int32)
+    rows, target = graph.passage_edges(np.array([2, 4, 0, 2]))
+    assert rows.tolist() == [2, 1, 5, 0, 2, 1, 5] and target.tolist() == [0, 0, 0, 2, 3, 3, 3]
 
 
 @pytest.mark.parametrize(
@@ -64,25 +46,18 @@ def test_what_is_no_graph(passages: list[list[int]], scores: list[float], told: 
         Graph(passages=np.array(passages), score=np.array(scores), n_passages=5)
 
 
-def test_edges_of_passages() -> None:
-    rows, target = small().passage_edges(np.array([2, 4, 0, 2]))
-    assert rows.tolist() == [2, 1, 5, 0, 2, 1, 5]
-    assert target.tolist() == [0, 0, 0, 2, 3, 3, 3]
-
-
-def test_edges_equal_a_loop() -> None:
-    graph, generator = random_graph(), np.random.default_rng(1)
-    keep_query, keep_edge = generator.random(graph.n) < 0.7, generator.random(graph.n * graph.k) < 0.7
-    passages = generator.choice(graph.m, 25)
-    expected = []
-    for place, passage in enumerate(passages):
-        mine = [e for e in range(graph.n * graph.k) if graph.passages[e // graph.k, e % graph.k] == passage]
-        mine = [e for e in mine if keep_query[e // graph.k] and keep_edge[e]]
-        mine.sort(key=lambda e: (-graph.score[e], e))
-        expected += [(e, place) for e in mine]
-    rows, target = graph.passage_edges(passages, keep_query, keep_edge)
-    assert list(zip(rows.tolist(), target.tolist(), strict=True)) == expected
-    assert len(expected) > 20
+def test_a_graph_of_other_tables_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = project.graph("own")
+    write_table(folder / EDGES, CANDIDATES, [candidates_table(PASSAGES, SCORES.astype(np.float32))])
+    for queries, passages, told in ((3, 5, None), (4, 5, "cannot reshape"), (3, 3, "passages are 0 to 3: must be")):
+        write_queries(folder / NODES, ["text"] * queries)
+        write_passages(project.PASSAGES, [""] * passages, ["text"] * passages)
+        if told is None:
+            assert (open_graph("own").edges == small().edges).all()
+            continue
+        with pytest.raises(UserError, match=f"edges.parquet: {told}.*; run build_graph again"):
+            open_graph("own")
 
 
 def pairs_of(*rows: tuple[int, int]) -> pl.DataFrame:
@@ -93,37 +68,9 @@ def test_edges_of_pairs() -> None:
     found = small().edges_of(pairs_of((2, 3), (0, 2), (1, 4)))  # the last is no edge
     assert found.tolist() == [False, True, False, False, True, False]
     assert not small().edges_of(pairs_of()).any()
-
-
-def test_pairs_beyond_32_bits() -> None:
-    """Query * m + passage does not fit 32 bits on MS MARCO."""
-    graph = Graph.__new__(Graph)
+    graph = Graph.__new__(Graph)  # query * m + passage does not fit 32 bits on MS MARCO
     graph.passages, graph.n, graph.k, graph.m = np.array([[5], [7], [9]], dtype=np.int32), 3, 1, 2**31 - 1
     assert graph.edges_of(pairs_of((2, 9))).tolist() == [False, False, True]
-
-
-def spoil(column: str, row: int, value: float) -> Columns:
-    columns = {name: values.copy() for name, values in SMALL.items()}
-    columns[column][row] = value
-    return columns
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        (spoil("query", 2, 0), "row 2: query 0 must stand in exactly 2 rows"),
-        (spoil("rank", 3, 0), "row 3: rank 0 must be 0 to 1"),
-        (spoil("passage", 4, 5), "row 4: passage 5 must be a row of the 5 passages"),
-        (spoil("passage", 4, -1), "row 4: passage -1 must be a row"),
-        (spoil("passage", 3, 2), "row 2: query 1 has a passage twice"),
-        (spoil("score", 1, np.nan), "row 1: score nan must be a finite number"),
-        ({name: values[:5] for name, values in SMALL.items()}, "5 edges: must be the same number for each of 3"),
-        ({name: values[:0] for name, values in SMALL.items()}, "0 edges: must be the same number for each of 3"),
-    ],
-)
-def test_a_wrong_table_is_told(columns: Columns, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        Graph.from_edges(columns, n_queries=3, n_passages=5)
 
 
 @pytest.mark.parametrize(("rows", "own"), [([], []), ([0, 3], ["u0", "u3"])])

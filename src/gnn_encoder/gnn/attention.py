@@ -41,7 +41,6 @@ class GraphAttention(nn.Module):
         super().__init__()
         self.dimension = dimension
         self.heads = heads
-        self.edge_dimension = edge_dimension
         self.W_t = nn.Parameter(torch.empty(dimension, dimension))
         self.W_s = nn.Parameter(torch.empty(dimension, dimension))
         self.W_e = nn.Parameter(torch.empty(dimension, edge_dimension)) if edge_dimension is not None else None
@@ -89,7 +88,7 @@ class GraphAttention(nn.Module):
         *Shape:* target h_i (b, d), sources h_j (b, k, d), edge_features h_{i-j} (b, k, d_e), loop_features h_{i-i}
         (b, d_e), keep (b, k) -> (b, d).
         """
-        self._check_features(edge_features, loop_features)
+        assert (self.W_e is None) == (edge_features is None) == (loop_features is None)
         u_t, u_s, u_e = self.fold()
         to_target, to_loop = target @ u_t.T, target @ u_s.T  # (b, heads)
         edges = (sources @ u_s.T).transpose(1, 2)  # (b, heads, k)
@@ -133,9 +132,8 @@ class GraphAttention(nn.Module):
         """
         if len(edge_source) == 0:
             return target @ self.W_s.T, target.new_ones(len(target), self.heads)
-        self._check_features(edge_features, loop_features)
-        if (labelled is None) != (self.b_l is None):
-            raise ValueError("pass `labelled` to a layer with types, and to no other")
+        assert (self.W_e is None) == (edge_features is None) == (loop_features is None)
+        assert (self.b_l is None) == (labelled is None)
         if len(edge_source) < len(sources):  # compute nothing for sources that no edge reads
             used, edge_source = torch.unique(edge_source, return_inverse=True)
             sources = sources.index_select(0, used)
@@ -155,10 +153,3 @@ class GraphAttention(nn.Module):
         # Eq. 5. Here W_s comes before the sum, once per node: after it there are `heads` vectors of d columns per node.
         values = (torch.cat([sources, target]) @ self.W_s.T).view(len(sources) + n, self.heads, -1)
         return segment_weighted_sum(alpha, values, edge_source, edge_target, n).view(n, self.dimension), alpha
-
-    def _check_features(self, edges: Tensor | None, loops: Tensor | None) -> None:
-        if (edges is None) != (loops is None):
-            raise ValueError("pass both edge_features and loop_features or neither")
-        if (edges is None) != (self.W_e is None):
-            wanted = "no edge features" if self.W_e is None else f"edge features of {self.edge_dimension} columns"
-            raise ValueError(f"this layer takes {wanted}")

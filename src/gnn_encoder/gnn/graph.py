@@ -1,12 +1,10 @@
-"""The query-passage graph (section 3.2): the passages of each query, the queries of each passage, labels, and M_ce's
-embeddings of the edges, Parquet parts which are unpacked once into memory-mapped arrays.
-"""
+"""The query-passage graph (section 3.2): its nodes, its edges, labels, and M_ce's embeddings of the edges."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -18,19 +16,14 @@ from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.files import SCRATCH, cached, fingerprint
 from gnn_encoder.base.judgements import contains, pair_keys, relevant_pairs
 from gnn_encoder.base.matrix import Matrix, Rows, Scores, pair_scores, release, spans, write_header
-from gnn_encoder.base.tables import (
-    QUERIES,
-    count_rows,
-    open_parquet,
-    open_table,
-    read_candidates,
-    write_table,
-)
+from gnn_encoder.base.tables import QUERIES, count_rows, open_parquet, open_table, read_candidates, write_table
 from gnn_encoder.pipeline import project
 
 NODES, EDGES, VECTORS = "queries.parquet", "edges.parquet", "queries.npy"  # in the folder of a graph
 SCORES = 2**25  # scores of queries and new passages that are held at a time
 Bools = NDArray[np.bool_]
+Features = NDArray[np.float16]
+KINDS = ("edges", "query_loops", "passage_loops")
 
 
 class Graph:
@@ -58,55 +51,18 @@ class Graph:
             raise ValueError(f"score has {len(self.score)} numbers: must have one for each of the {len(flat)} edges")
         if len(flat) and not (0 <= flat.min() and flat.max() < n_passages):
             raise ValueError(f"passages are {flat.min()} to {flat.max()}: must be rows of the {n_passages} passages")
-        self.indptr = np.zeros(n_passages + 1, dtype=np.int64)
-        np.cumsum(np.bincount(flat, minlength=n_passages), out=self.indptr[1:])
+        self.indptr = starts(flat, n_passages)
         # lexsort is stable, so that ties stay in the order of edge numbers.
         order = np.lexsort((-self.score, flat))
         self.edges = order.astype(np.int32 if len(order) < 2**31 else np.int64)
 
-    @classmethod
-    def from_edges(cls, columns: dict[str, NDArray[Any]], n_queries: int, n_passages: int) -> Self:
-        """The graph of an edges table: columns query, passage, rank, score, sorted by query, then rank."""
-        query, passage, rank, score = (columns[name] for name in ("query", "passage", "rank", "score"))
-        k, rest = divmod(len(query), n_queries) if n_queries else (0, 0)
-        if k == 0 or rest:
-            told = f"{len(query)} edges: must be the same number for each of {n_queries} queries"
-            raise UserError(f"edges table: {told}; run build_graph again")
-        row = np.arange(len(query))
-        # Among a query's passages, sorted, equal ones stand side by side.
-        twins = np.diff(np.sort(passage.reshape(n_queries, k), axis=1), axis=1) == 0
-        for name, holds, rule in (
-            ("query", query == row // k, f"must stand in exactly {k} rows"),
-            ("rank", rank == row % k, f"must be 0 to {k - 1} in each query, in order"),
-            ("passage", (passage >= 0) & (passage < n_passages), f"must be a row of the {n_passages} passages"),
-            ("score", np.isfinite(score), "must be a finite number"),
-            ("query", ~np.any(twins, axis=1).repeat(k), "has a passage twice"),
-        ):
-            if not holds.all():
-                at = int(np.argmin(holds))
-                told = f"row {at}: {name} {columns[name][at]} {rule}"
-                raise UserError(f"edges table: {told}; run build_graph again")
-        return cls(passages=passage.reshape(n_queries, k), score=score, n_passages=n_passages)
-
-    def passage_edges(
-        self, passages: Rows, keep_query: Bools | None = None, keep_edge: Bools | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def passage_edges(self, passages: Rows) -> tuple[Rows, Rows]:
         """The edges of some passages, and for each the place of its passage in `passages`, ascending.
 
-        *Shape:* passages (b,), keep_query (n,), keep_edge (n * k,) -> (E,), (E,).
+        *Shape:* (b,) -> (E,), (E,).
         """
-        first = self.indptr[passages]
-        count = self.indptr[np.asarray(passages) + 1] - first
-        places, target = spans(first, count)
-        rows = self.edges[places].astype(np.int64)
-        if keep_query is not None or keep_edge is not None:
-            keep = np.ones(len(rows), dtype=bool)
-            if keep_query is not None:
-                keep &= keep_query[rows // self.k]
-            if keep_edge is not None:
-                keep &= keep_edge[rows]
-            rows, target = rows[keep], target[keep]
-        return rows, target
+        at, place = members(self.indptr, passages)
+        return self.edges[at].astype(np.int64), place
 
     def edges_of(self, pairs: pl.DataFrame) -> Bools:
         """Which edges join a query and a passage of some pairs, columns query, passage. *Shape:* (n * k,)."""
@@ -120,22 +76,25 @@ class Labels:
     def __init__(self, pairs: pl.DataFrame, n_passages: int) -> None:
         self.pairs = pairs.sort("passage", "query")
         self._queries = self.pairs["query"].to_numpy().astype(np.int64)
-        counts = np.bincount(self.pairs["passage"].to_numpy(), minlength=n_passages)
-        self._indptr = np.concatenate([[0], np.cumsum(counts)])
+        self._indptr = starts(self.pairs["passage"].to_numpy(), n_passages)
 
-    def of_passages(self, passages: Rows, keep_query: Bools | None = None) -> tuple[Rows, Rows]:
-        """The labelled queries of some passages, and for each the place of its passage, ascending.
+    def of_passages(self, passages: Rows) -> tuple[Rows, Rows]:
+        """The labelled queries of some passages, and for each the place of its passage in `passages`, ascending.
 
-        *Shape:* passages (b,), keep_query (n,) -> (L,), (L,).
+        *Shape:* (b,) -> (L,), (L,).
         """
-        first = self._indptr[passages]
-        count = self._indptr[np.asarray(passages) + 1] - first
-        places, place = spans(first, count)
-        queries = self._queries[places]
-        if keep_query is not None:
-            kept = keep_query[queries]
-            queries, place = queries[kept], place[kept]
-        return queries, place
+        at, place = members(self._indptr, passages)
+        return self._queries[at], place
+
+
+def starts(owners: Rows, n: int) -> NDArray[np.int64]:
+    """Where the members of each of n owners begin, and where all end, in a list sorted by owner. *Shape:* (n + 1,)."""
+    return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=n))])
+
+
+def members(indptr: Rows, owners: Rows) -> tuple[Rows, Rows]:
+    """The places of all members of some owners in such a list, and for each the place of its owner in `owners`."""
+    return spans(indptr[owners], indptr[owners + 1] - indptr[owners])
 
 
 def write_nodes(folder: Path, *, training: Path, unlabelled: Path, rows: Rows) -> None:
@@ -185,14 +144,11 @@ def labelled_first(
     return kept["passage"].to_numpy().reshape(n, k), kept["score"].to_numpy().reshape(n, k)
 
 
-# Passages that the graph was built without get edges to the queries that would retrieve them. The queries' own edges
-# stay, so that passages of the build do not change with new ones.
-
-
 def reach(graph: Graph, first: Bools | None = None) -> Scores:
     """What a new passage's score must exceed to be among each query's k passages. *Shape:* (n * k,) -> (n,).
 
-    The `first` edges lead to labelled passages, which come first whatever their score; None: none do.
+    The queries' own edges stay, so that passages that the graph was built with do not change with new ones. The `first`
+    edges lead to labelled passages, which come first whatever their score; None: none do.
     """
     last: Scores = graph.score.reshape(graph.n, graph.k)[:, -1]
     return last if first is None else np.where(first.reshape(graph.n, graph.k)[:, -1], np.float32(np.inf), last)
@@ -230,18 +186,19 @@ def open_nodes(system: str) -> Matrix:
 
 
 def open_graph(system: str) -> Graph:
-    """The graph of a system, as the stage build_graph wrote it."""
-    edges = read_candidates(project.graph(system) / EDGES)
-    return Graph.from_edges(edges, count_rows(queries_of(system)), count_rows(project.PASSAGES))
+    """The graph of a system, as the stage build_graph wrote it: edges sorted by query, then rank."""
+    path = project.graph(system) / EDGES
+    edges, n = read_candidates(path), count_rows(queries_of(system))
+    try:
+        passages = edges["passage"].reshape(n, -1)
+        return Graph(passages=passages, score=edges["score"], n_passages=count_rows(project.PASSAGES))
+    except ValueError as error:  # numpy's, where queries do not have the same number of edges
+        raise UserError(f"{path}: {error}; run build_graph again") from error
 
 
 def open_labels() -> pl.DataFrame:
     """The relevant pairs of the training queries, columns query, passage."""
     return relevant_pairs(*project.tables("train"))
-
-
-Features = NDArray[np.float16]
-KINDS = ("edges", "query_loops", "passage_loops")
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.matrix import Rows, spans
-from gnn_encoder.gnn.graph import Graph
+from gnn_encoder.base.matrix import Rows
+from gnn_encoder.gnn.graph import Graph, members
 from gnn_encoder.pipeline.params import Alone, Joint, PhaseOne, TrainNoGNN
 from gnn_encoder.train.dev import DevSample
 from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch, local_share
@@ -24,52 +24,47 @@ class Step(NamedTuple):
     fold: Rows
 
 
+@dataclass(kw_only=True)
 class MaskedSchedule:
     """The steps of a phase. Each pass splits the queries at random into about 1 / beta folds.
 
     Each fold in turn is Q_t and trains in batches, while all other queries are Q_g: this is one round. With a beta of
     5% a pass has 20 rounds. What trains without masks, as the control does, has the same steps, so that nothing but
     the method differs.
-
-    The steps go on `after` those that another phase has trained before. With `masked` a step names its fold; if not, it
-    masks nothing.
     """
 
-    def __init__(
-        self,
-        n_items: int,
-        *,
-        steps: int,
-        batch_size: int,
-        beta: float,
-        seed: int,
-        after: int = 0,
-        masked: bool = True,
-    ) -> None:
-        self.rounds = fold_count(beta)
-        if n_items < self.rounds:
-            need = f"{self.rounds} folds need at least {self.rounds} training queries"
-            raise UserError(f"mgt.beta is {beta}: {need}, there are {n_items}; raise mgt.beta or add queries")
-        self._items, self._batch_size, self._seed, self._masked = np.arange(n_items), batch_size, seed, masked
-        self._steps, self.before = steps, after
-        self._at: tuple[int, list[Step]] = (0, self._pass(0))
+    n_items: int
+    steps: int
+    batch_size: int
+    beta: float
+    seed: int
+    before: int = 0  # steps that another phase has trained before, behind which these go on
+    masked: bool = True  # whether a step names its fold; if not, it masks nothing
 
-    def __len__(self) -> int:
-        return self._steps
+    def __post_init__(self) -> None:
+        if self.n_items < self.rounds:
+            need = f"{self.rounds} folds need at least {self.rounds} training queries"
+            raise UserError(f"mgt.beta is {self.beta}: {need}, there are {self.n_items}; raise mgt.beta or add queries")
+        self._at = 0, self._pass(0)
+
+    @property
+    def rounds(self) -> int:
+        """Folds of a pass."""
+        return fold_count(self.beta)
 
     def step(self, number: int) -> Step:
         """Step `number`, from 0 on. Where there are no steps, it is what they would be."""
         one, within = divmod(self.before + number, len(self._at[1]))
         if one != self._at[0]:
-            self._at = (one, self._pass(one))
+            self._at = one, self._pass(one)
         return self._at[1][within]
 
     def _pass(self, number: int) -> list[Step]:
-        order = np.random.default_rng([self._seed, number]).permutation(self._items)
+        order = np.random.default_rng([self.seed, number]).permutation(self.n_items)
         return [
-            Step(items, fold if self._masked else fold[:0])
+            Step(items, fold if self.masked else fold[:0])
             for fold in np.array_split(order, self.rounds)
-            for items in np.array_split(fold, max(1, round(len(fold) / self._batch_size)))
+            for items in np.array_split(fold, max(1, round(len(fold) / self.batch_size)))
         ]
 
 
@@ -107,10 +102,9 @@ class CorpusSample:
         """The passages that are `certain`, and about `size` random ones, which stand for the rest."""
         certain = np.unique(certain)
         drawn = np.setdiff1d(generator.integers(n_passages, size=size), certain)
-        others = n_passages - len(certain)
         passages = np.concatenate([certain, drawn])
         stands_for = np.zeros(len(passages), dtype=np.float32)
-        stands_for[len(certain) :] = np.log(others / max(1, len(drawn)))
+        stands_for[len(certain) :] = np.log((n_passages - len(certain)) / max(1, len(drawn)))
         order = np.argsort(passages)
         return cls(passages[order], stands_for[order])
 
@@ -120,8 +114,7 @@ def positives_of(examples: Examples, items: Rows) -> tuple[Rows, Rows, NDArray[n
 
     *Shape:* (b,) -> (p,) three times.
     """
-    first = examples.positives.offsets[items]
-    at, query = spans(first, examples.positives.offsets[items + 1] - first)
+    at, query = members(examples.positives.offsets, items)
     weight = np.ones(len(at)) if examples.weights is None else examples.weights[at]
     weight = weight / np.bincount(query, weights=weight, minlength=len(items))[query]
     return query, examples.positives.values[at], weight.astype(np.float32)
@@ -138,7 +131,7 @@ class Supervision:
     dev: DevSample
 
     def __len__(self) -> int:
-        return len(self.schedule)
+        return self.schedule.steps
 
     def batch(self, number: int) -> tuple[TrainingBatch, Rows]:
         """The batch of step `number`, of all ranks, and the queries of its fold Q_t, which are masked."""
@@ -178,14 +171,14 @@ def supervise(
 ) -> Supervision:
     """The steps of a phase, with what they train on. Arguments: `MaskedSchedule` and `Supervision`."""
     schedule = MaskedSchedule(
-        len(examples),
+        n_items=len(examples),
         steps=phase.steps,
         batch_size=phase.batch_size,
         beta=mgt.beta,
         seed=seed,
-        after=after,
+        before=after,
         masked=mgt.masking == "mgt" if masked is None else masked,
     )
-    if len(schedule):
+    if phase.steps:
         local_share(schedule.step(0).items)  # too many processes are told before the training
     return Supervision(examples, schedule, mgt.negatives, seed, dev)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gnn_encoder.base.matrix import Matrix, Rows, check_shape, gather_rows, open_matrix
-from gnn_encoder.base.tables import ATTENTION, count_rows
+from gnn_encoder.base.tables import ATTENTION
 from gnn_encoder.gnn.graph import (
     Bools,
     EdgeFeatures,
@@ -68,12 +68,17 @@ class Neighbourhood:
         self._keep_edge: Bools | None = None
 
     @classmethod
-    def open(cls, system: str, network: GNNConfig | MGT) -> "Neighbourhood":
-        """The graph of a system, with what a network of this configuration reads."""
-        graph = open_graph(system)
+    def open(cls, system: str, network: GNNConfig | MGT, dimension: int) -> "Neighbourhood":
+        """The graph of a system, with what a network of this configuration reads; `dimension` is d."""
+        graph, matrix = open_graph(system), project.embeddings(project.base(system))
+        check_shape(matrix, (graph.m, dimension))
         features = open_features(system, graph) if network.edge_features == "cross_encoder" else None
-        cached, labels = open_matrix(project.embeddings(project.base(system))), Labels(open_labels(), graph.m)
-        return cls(graph, cached, features, labels, sums=network.labels)
+        return cls(graph, open_matrix(matrix), features, Labels(open_labels(), graph.m), sums=network.labels)
+
+    @property
+    def edge_dimension(self) -> int | None:
+        """d_e, columns of the edge features; None without any."""
+        return None if self.features is None else self.features.edges.shape[1]
 
     def without(self, pairs: pl.DataFrame) -> "Neighbourhood":
         """The same, but both layers leave out the edges of some pairs, and with them the sums."""
@@ -88,8 +93,13 @@ class Neighbourhood:
 
     def around(self, passages: Rows, propagation: Bools | None = None) -> Subgraph:
         """The subgraph of `passages`, without the queries whose `propagation` is False. *Shape:* (b,), (n,)."""
-        edges, target = self.graph.passage_edges(passages, propagation, self._keep_edge)
-        asking, asked = self.labels.of_passages(passages, propagation) if self.sums else (NOBODY, NOBODY)
+        edges, target = self.graph.passage_edges(passages)
+        asking, asked = self.labels.of_passages(passages if self.sums else NOBODY)
+        keep = np.ones(len(edges), dtype=bool) if self._keep_edge is None else self._keep_edge[edges]
+        if propagation is not None:
+            keep, informs = keep & propagation[edges // self.graph.k], propagation[asking]
+            asking, asked = asking[informs], asked[informs]
+        edges, target = edges[keep], target[keep]
         queries, place = np.unique(np.concatenate([edges // self.graph.k, asking]), return_inverse=True)
         return Subgraph(passages, queries, edges, place[: len(edges)], target, place[len(edges) :], asked)
 
@@ -238,10 +248,6 @@ def open_informer(system: str, model: Path, encoder: DualEncoder, params: Params
     As in its training, the nodes are M_de's or the encoder's.
     """
     gnn = QueryPassageGNN.load(model)
-    check_shape(project.embeddings(project.base(system)), (count_rows(project.PASSAGES), gnn.config.dimension))
-    near = Neighbourhood.open(system, gnn.config)
-    if gnn.config.cached_nodes:
-        nodes = open_nodes(system)
-    else:
-        nodes = embed_rows(encoder, queries_of(system), params.encoder)
+    near, cached = Neighbourhood.open(system, gnn.config, gnn.config.dimension), gnn.config.cached_nodes
+    nodes = open_nodes(system) if cached else embed_rows(encoder, queries_of(system), params.encoder)
     return CorpusGNN(gnn.to(near.device), near, nodes)

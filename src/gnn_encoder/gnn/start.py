@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gnn_encoder.base.matrix import Matrix
 from gnn_encoder.controls.choose import shown
 from gnn_encoder.controls.closed_form import DEPTH, ClosedForm, Form, LabelledPassages, Unmoved, best_form
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
@@ -67,7 +68,7 @@ SHUT = -4.0  # a gate that lets little through, so that a closed form starts nea
 
 
 def closed_form(
-    near: Neighbourhood, queries: Tensor, dev_queries: Tensor, dev: DevSample, *, cosine: bool
+    near: Neighbourhood, queries: Matrix, dev_queries: Matrix, dev: DevSample, *, cosine: bool
 ) -> ClosedForm | None:
     """The closed form that is best on dev; None where the graph has no labels to sum up.
 
@@ -75,8 +76,8 @@ def closed_form(
     """
     if not near.sums:
         return None
-    labelled = LabelledPassages.of(near.cached, near.labels.pairs, queries.numpy())
-    unmoved = Unmoved(near.cached, labelled, dev_queries.cpu().numpy(), DEPTH)
+    labelled = LabelledPassages.of(near.cached, near.labels.pairs, queries)
+    unmoved = Unmoved(near.cached, labelled, dev_queries, DEPTH)
     query, column = np.nonzero(dev.relevant)
     relevant = pl.DataFrame({"query": query, "passage": dev.pool[column]})
     return best_form(labelled, unmoved, relevant, unit_length=cosine)

@@ -82,7 +82,8 @@ class Fixed:
         """Nothing: no parameter made them."""
 
 
-def _fixed(vectors: Matrix) -> Fixed:
+def fixed(vectors: Matrix) -> Fixed:
+    """Vectors on the device."""
     return Fixed(torch.from_numpy(vectors).to(device()))
 
 
@@ -95,13 +96,13 @@ class CachedEmbeddings:
     *Shape:* queries (n, d), of_dev (q, d).
     """
 
-    def __init__(self, queries: Tensor, of_dev: Tensor) -> None:
+    def __init__(self, queries: Matrix, of_dev: Matrix) -> None:
         self.modules: dict[str, nn.Module] = {}
         self.queries, self.of_dev = queries, of_dev
 
     def asked(self, rows: Rows) -> Fixed:
         """E_Q of some queries of the graph. *Shape:* (b,) -> (b, d)."""
-        return Fixed(self.queries[torch.from_numpy(rows)].to(device()))
+        return fixed(self.queries[rows])
 
     def nodes(self, near: Neighbourhood, subgraph: Subgraph) -> Nodes:
         """h_p and h_q of a subgraph."""
@@ -109,59 +110,42 @@ class CachedEmbeddings:
 
     def dev_queries(self, sample: DevSample) -> Tensor:
         """E_Q of the sampled dev queries. *Shape:* (q, d)."""
-        return self.of_dev.to(device())
+        return fixed(self.of_dev).value
 
 
 class LearntEmbeddings:
-    """Those of the encoder that is being trained, with gradient where gradients are recorded, as in the paper.
+    """Those of the encoder that is being trained, with gradient where gradients are recorded; methods as above.
 
-    `texts` are the graph's queries, of which the training queries are the first, and the passages.
+    `texts` are the graph's queries, of which the training queries are the first, and the passages. In the paper the
+    graph's nodes learn too. With `cached` they stay as they are there, E_P with them: a step of the softmax over the
+    corpus reads all passages, which only M_de's cache can give.
     """
 
-    def __init__(self, encoder: DualEncoder, texts: Texts, dev_texts: TextTokens) -> None:
+    def __init__(
+        self, encoder: DualEncoder, texts: Texts, dev_texts: TextTokens, cached: CachedEmbeddings | None = None
+    ) -> None:
         self.modules: dict[str, nn.Module] = {"encoder": encoder}
-        self._encoder, self._texts, self._dev_texts = encoder, texts, dev_texts
+        self._encoder, self._texts, self._dev_texts, self._cached = encoder, texts, dev_texts, cached
         encoder.train()
 
     def asked(self, rows: Rows) -> Representations:
-        """As of `CachedEmbeddings`."""
+        """E_Q, which learns."""
         return represent_queries(self._encoder, self._texts, rows)
 
     def nodes(self, near: Neighbourhood, subgraph: Subgraph) -> Nodes:
-        """As of `CachedEmbeddings`."""
-        encoder, texts, passages, queries = self._encoder, self._texts, subgraph.passages, subgraph.queries
-        learns, limit = torch.is_grad_enabled(), texts.batch_tokens
-        h_p: Representations | Fixed
-        if learns:
-            h_p = represent_passages(encoder, texts, passages)
-        else:
-            h_p = _fixed(embed_passages(encoder, texts.passage_tokens, limit, passages))
-        if learns and len(queries):
-            return h_p, self.asked(queries)
-        return h_p, _fixed(embed_queries(encoder, texts.query_tokens, limit, queries))
+        """E_P and E_Q, which learn in a step, or the cached ones."""
+        if self._cached is not None:
+            return self._cached.nodes(near, subgraph)
+        encoder, texts, limit = self._encoder, self._texts, self._texts.batch_tokens
+        if not torch.is_grad_enabled():
+            h_p = embed_passages(encoder, texts.passage_tokens, limit, subgraph.passages)
+            return fixed(h_p), fixed(embed_queries(encoder, texts.query_tokens, limit, subgraph.queries))
+        nobody, learnt = fixed(np.empty((0, encoder.dimension), dtype=np.float32)), subgraph.queries
+        return represent_passages(encoder, texts, subgraph.passages), self.asked(learnt) if len(learnt) else nobody
 
     def dev_queries(self, sample: DevSample) -> Tensor:
-        """As of `CachedEmbeddings`."""
-        found = embed_queries(self._encoder, self._dev_texts, self._texts.batch_tokens, sample.queries)
-        return torch.from_numpy(found).to(device())
-
-
-class LearntQueries(LearntEmbeddings):
-    """E_Q of the encoder that is being trained for the queries that are asked; the graph's nodes stay as `cached`.
-
-    A step of the softmax over the corpus reads all passages, which only M_de's cache can give. So E_P stays M_de's.
-    """
-
-    def __init__(self, encoder: DualEncoder, texts: Texts, dev_texts: TextTokens, *, cached: CachedEmbeddings) -> None:
-        super().__init__(encoder, texts, dev_texts)
-        self._cached = cached
-
-    def nodes(self, near: Neighbourhood, subgraph: Subgraph) -> Nodes:
-        """As of `CachedEmbeddings`."""
-        return self._cached.nodes(near, subgraph)
-
-
-Embeddings = CachedEmbeddings | LearntEmbeddings
+        """E_Q by the present weights."""
+        return fixed(embed_queries(self._encoder, self._dev_texts, self._texts.batch_tokens, sample.queries)).value
 
 
 class GNNTask:
@@ -179,7 +163,7 @@ class GNNTask:
         gnn: QueryPassageGNN,
         graphs: tuple[Neighbourhood, Neighbourhood],
         supervision: Supervision,
-        embeddings: Embeddings,
+        embeddings: CachedEmbeddings | LearntEmbeddings,
         *,
         scale: float,
     ) -> None:
@@ -249,7 +233,7 @@ class CorpusTask(GNNTask):
         everybody, masked = self._supervision.items(number)
         items = local_share(everybody)
         queries = self._embeddings.asked(self._supervision.examples.queries[items])
-        (informed, nodes), sample = self._scored(number, masked)
+        informed, nodes, sample = self._scored(number, masked)
         how = sample, items, self._supervision.examples, self._factor.exp()
         loss = corpus_loss(queries.value, informed, *how, of=len(everybody))
         return _backward(loss, queries, *nodes)
@@ -263,16 +247,16 @@ class CorpusTask(GNNTask):
         """Let the factor start where the loss of the first batch is least, on cached embeddings."""
         (items, masked), start = self._supervision.items(0), self._factor.exp().item()
         queries = self._embeddings.asked(self._supervision.examples.queries[items]).value
-        (informed, _), sample = self._scored(0, masked)
+        informed, _, sample = self._scored(0, masked)
         how = sample, items, self._supervision.examples
         losses = {by: corpus_loss(queries, informed, *how, start * by, of=len(items)).item() for by in FACTORS}
         self._factor.fill_(math.log(start * min(losses, key=losses.__getitem__)))
 
-    def _scored(self, number: int, masked: Rows) -> tuple[tuple[Tensor, Nodes], CorpusSample]:
-        """What `_informed` makes of the passages that a step scores."""
-        near, sample = self._neighbourhood, self._supervision.scored(number, self._neighbourhood.graph)
-        subgraph, _ = subgraph_of(near, sample.passages, masked)
-        return self._informed(near, subgraph), sample
+    def _scored(self, number: int, masked: Rows) -> tuple[Tensor, Nodes, CorpusSample]:
+        """h'_p of the passages that a step scores, what made them, and which they are."""
+        near = self._neighbourhood
+        sample = self._supervision.scored(number, near.graph)
+        return *self._informed(near, subgraph_of(near, sample.passages, masked)[0]), sample
 
 
 def _backward(loss: Tensor, *sides: Representations | Fixed) -> float:

@@ -1,4 +1,4 @@
-"""Training GNN-encoder by Masked Graph Training (section 3.4), in two phases, and its control."""
+"""What both phases of Masked Graph Training (section 3.4) and the control start from, phase one, and the loop."""
 
 import logging
 import math
@@ -14,21 +14,20 @@ from numpy.typing import NDArray
 from torch import nn
 
 from gnn_encoder.base.judgements import Identical, relevant_pairs
-from gnn_encoder.base.matrix import Matrix, Rows, check_shape, gather_rows, open_matrix
+from gnn_encoder.base.matrix import Matrix, Rows, check_shape, open_matrix
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.data.answers import answered, judged_by_answers
-from gnn_encoder.gnn.masking import Supervision, supervise
+from gnn_encoder.gnn.masking import Supervision
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
 from gnn_encoder.gnn.start import choose_start, closed_form
-from gnn_encoder.gnn.tasks import CachedEmbeddings, CorpusTask, GNNTask, LearntEmbeddings, LearntQueries
+from gnn_encoder.gnn.tasks import CachedEmbeddings, CorpusTask, GNNTask
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, PhaseOne
 from gnn_encoder.search.exact import array_top_k
-from gnn_encoder.text.corpus import embed_queries, open_passages, open_queries
+from gnn_encoder.text.corpus import embed_queries, open_queries
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import (
     POOL_DEPTH,
     WHOLE,
@@ -36,66 +35,59 @@ from gnn_encoder.train.dev import (
     dev_sample,
     no_grad_eval,
     ranked,
-    reciprocal_ranks,
     retrieved_pairs,
     sample_queries,
 )
-from gnn_encoder.train.dual_encoder import ContrastiveTask, Texts
-from gnn_encoder.train.examples import Examples, open_examples
-from gnn_encoder.train.loop import History, Task, evaluate_every, fit, parameter_group
+from gnn_encoder.train.examples import Examples
+from gnn_encoder.train.loop import History, Task, evaluate_every, fit
 
 log = logging.getLogger(__name__)
 HEADS = 4  # of the attention; the paper does not say how many
 CACHED_PASSAGES = 50_000  # a corpus of at most so many is ranked whole by phase one, which need not encode it
 CACHED_QUERIES = 2_000  # dev queries that rank it
+ENCODED_PASSAGES = CACHED_QUERIES * POOL_DEPTH  # in the pool of these at most, which phase two can encode
 EVALUATIONS, JOINT = 20, 3  # of phase one on dev after its start, and of phase two where it encodes queries alone
 
 # Gives those of some pairs of a dev query and a passage (columns query, passage) that hold an answer.
 Answered = Callable[[pl.DataFrame], pl.DataFrame]
 
 
-class Setup:
-    """M_de, which is the system `base`, and the data, from which GNN-encoder and its control start.
+def load_base(base: str, params: Params) -> tuple[DualEncoder, NDArray[Any]]:
+    """M_de, which is the system `base`, to be trained further, and its cached passage embeddings. *Shape:* (m, d)."""
+    how, matrix = params.encoder, project.embeddings(base)
+    encoder = DualEncoder.load(project.encoder(base), precision=how.precision, dropout=how.dropout)
+    check_shape(matrix, (count_rows(project.PASSAGES), encoder.dimension))
+    return encoder, open_matrix(matrix)
 
-    Training changes the `encoder`, but not its `cached` passage embeddings, *Shape:* (m, d).
-    """
 
-    def __init__(self, base: str, params: Params) -> None:
-        n_passages, dev = count_rows(project.PASSAGES), project.queries("dev")
-        self.params, precision, dropout = params, params.encoder.precision, params.encoder.dropout
-        self.encoder = DualEncoder.load(project.encoder(base), precision=precision, dropout=dropout)
-        check_shape(project.embeddings(base), (n_passages, self.encoder.dimension))
-        self.cached = open_matrix(project.embeddings(base))
-        self.examples = open_examples(project.EXAMPLES, project.queries("train"))
-        self.passages, self.dev_queries = open_passages(self.encoder), open_queries(dev, self.encoder)
-        self._dev_pairs = relevant_pairs(dev, project.POSITIVES, project.PASSAGES)
-        self._dev_own = Identical.read(project.IDENTICAL, "dev").own
-        hits = partial(answered, queries=dev, passages=project.PASSAGES, kind=params.evaluate.answers)
-        self._answered = hits if judged_by_answers(dev) else None
+class DevQueries:
+    """The dev queries, as the `encoder` reads them, and what is relevant for them; `cached`: as of `load_base`."""
 
-    def texts(self, queries: TextTokens) -> Texts:
-        """Some queries, and the passages."""
-        how = self.params.encoder
-        return Texts(self.encoder, queries, self.passages, batch_tokens=how.batch_tokens, chunk_size=how.chunk_size)
+    def __init__(self, encoder: DualEncoder, cached: NDArray[Any], params: Params) -> None:
+        table = project.queries("dev")
+        self.tokens, self._encoder, self._cached, self._params = open_queries(table, encoder), encoder, cached, params
+        self._pairs = relevant_pairs(table, project.POSITIVES, project.PASSAGES)
+        self._own = Identical.read(project.IDENTICAL, "dev").own
+        hits = partial(answered, queries=table, passages=project.PASSAGES, kind=params.evaluate.answers)
+        self._answered = hits if judged_by_answers(table) else None
 
-    def embed(self, queries: TextTokens, rows: Rows | None = None) -> Matrix:
-        """E_Q of some queries by the present weights. *Shape:* (n, d)."""
-        with no_grad_eval(self.encoder):
-            return embed_queries(self.encoder, queries, self.params.encoder.batch_tokens, rows)
+    def embed(self, rows: Rows) -> Matrix:
+        """E_Q of some queries by the present weights. *Shape:* (q,) -> (q, d)."""
+        with no_grad_eval(self._encoder):
+            return embed_queries(self._encoder, self.tokens, self._params.encoder.batch_tokens, rows)
 
-    def sample(self, *, whole: int, queries: int) -> DevSample:
-        """The dev sample of so many queries; see `draw_dev`."""
-        return draw_dev(
-            self._dev_pairs,
-            lambda rows: self.embed(self.dev_queries, rows),
-            self.cached,
-            size=queries,
-            whole=whole,
-            depth=POOL_DEPTH,
-            seed=self.params.seed,
-            answered=self._answered,
-            own=self._dev_own,
-        )
+    def to_look_up(self) -> DevSample:
+        """The sample that ranks passages of the cache: more queries rank a larger corpus than could be encoded."""
+        few = len(self._cached) <= CACHED_PASSAGES
+        return self._draw(CACHED_QUERIES if few else self._params.dev.queries, CACHED_PASSAGES)
+
+    def to_encode(self) -> DevSample:
+        """The sample that ranks passages which the encoder reads at each evaluation."""
+        return self._draw(self._params.dev.queries, WHOLE)
+
+    def _draw(self, size: int, whole: int) -> DevSample:
+        how: dict[str, Any] = {"depth": POOL_DEPTH, "seed": self._params.seed, "answered": self._answered}
+        return draw_dev(self._pairs, self.embed, self._cached, size=size, whole=whole, own=self._own, **how)
 
 
 def draw_dev(
@@ -130,47 +122,23 @@ def draw_dev(
     return dev_sample(rows, pairs, ranked(retrieved, m, whole), own)
 
 
-def train_gnn_encoder(
-    setup: Setup, near: Neighbourhood, queries: TextTokens, nodes: Matrix, folder: Path
-) -> tuple[QueryPassageGNN, History]:
-    """Phase one, the GNN alone, then phase two from its best weights, the GNN with E_Q and, over a batch, with E_P.
-
-    Phase two scores those weights on the dev sample before it trains, so that its result never scores below them.
-    `near` is the graph that will inform the corpus, and `queries` are the texts of its nodes, which M_de embeds as
-    `nodes`, *Shape:* (n, d).
-    """
-    mgt, encoder, params, examples = setup.params.mgt, setup.encoder, setup.params, setup.examples
-    edge_dimension = None if near.features is None else near.features.edges.shape[1]
-    gnn = new_gnn(mgt, (encoder.dimension, edge_dimension), encoder.settings.similarity, seed=params.seed)
-    graphs, of_corpus = graphs_of(near, examples, mgt), mgt.softmax == "corpus"
-    factor = new_factor(encoder.scale)
-    # Phase one reads passages from the cache, so that more queries rank a corpus that phase two would have to encode.
-    most = CACHED_QUERIES if len(setup.cached) <= CACHED_PASSAGES else params.dev.queries
-    one = setup.sample(whole=CACHED_PASSAGES, queries=most)
-    cached = CachedEmbeddings(*map(torch.from_numpy, (nodes, setup.embed(setup.dev_queries, one.queries))))
-    alone = supervise(examples, one, mgt, mgt.alone, params.seed)
-    history = train_on_embeddings(gnn, graphs, alone, cached, factor=factor, mgt=mgt, folder=folder)
-    if mgt.joint.steps:
-        two = one
-        # Over a batch the encoder reads the dev passages too. A pool of all these queries would hold as many of them.
-        if not of_corpus and len(setup.cached) > CACHED_QUERIES * POOL_DEPTH:
-            two = setup.sample(whole=WHOLE, queries=params.dev.queries)
-            cached = CachedEmbeddings(cached.queries, torch.from_numpy(setup.embed(setup.dev_queries, two.queries)))
-        joint = supervise(examples, two, mgt, mgt.joint, params.seed, after=mgt.alone.steps)
-        texts, start = setup.texts(queries), GNNTask(gnn, graphs, joint, cached, scale=encoder.scale).evaluate()
-        encoder.freeze_lower(params.encoder.frozen_layers)
-        task: GNNTask
-        if of_corpus:
-            encoder.fix_passages()
-            asked = LearntQueries(encoder, texts, setup.dev_queries, cached=cached)
-            task = CorpusTask(gnn, graphs, joint, asked, factor=factor)
-        else:
-            learnt = LearntEmbeddings(encoder, texts, setup.dev_queries)
-            task = GNNTask(gnn, graphs, joint, learnt, scale=encoder.scale)
-        groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate), *task.groups(mgt.joint.gnn_learning_rate)]
-        evaluations = max(JOINT, params.dev.evaluations) if of_corpus else params.dev.evaluations
-        history += _fit(task, groups, joint, folder / "joint", "encoder and GNN", evaluations, start)
-    return gnn, history
+def new_gnn(
+    mgt: PhaseOne, dimensions: tuple[int, int | None], similarity: str, *, seed: int, heads: int = HEADS
+) -> QueryPassageGNN:
+    """An untrained network, which starts near the identity; `dimensions`: d, and d_e of the edge features."""
+    torch.manual_seed(int(np.random.SeedSequence([seed, 1]).generate_state(1)[0]))
+    config = GNNConfig(
+        dimension=dimensions[0],
+        edge_dimension=dimensions[1],
+        layers=mgt.layers,
+        heads=heads,
+        gate=mgt.gate,
+        edge_features=mgt.edge_features,
+        labels=mgt.labels,
+        similarity=similarity,
+        cached_nodes=mgt.softmax == "corpus",
+    )
+    return QueryPassageGNN(config).to(device())
 
 
 def new_factor(scale: float) -> nn.Parameter:
@@ -207,7 +175,8 @@ def train_on_embeddings(
         closed = closed_form(graphs[1], cached.queries, cached.of_dev, supervision.dev, cosine=cosine)
         start = choose_start(gnn, task.reciprocal_ranks, closed)
     task.calibrate()
-    history = _fit(task, task.groups(mgt.alone.learning_rate), supervision, folder / "gnn", "GNN alone", EVALUATIONS)
+    groups = task.groups(mgt.alone.learning_rate)
+    history = fit_phase(task, groups, supervision, folder / "gnn", "GNN alone", EVALUATIONS)
     if start is not None:
         scores = [row["dev_rr10"] for row in history if row["dev_rr10"] is not None]
         if start.restore(gnn, max(scores, default=start.value)):
@@ -215,41 +184,7 @@ def train_on_embeddings(
     return history
 
 
-def train_control(setup: Setup, queries: TextTokens, folder: Path) -> History:
-    """The control: M_de trained further without a graph, on the texts of the training queries."""
-    params, section, encoder = setup.params, setup.params.train_no_gnn, setup.encoder
-    dev = setup.sample(whole=WHOLE, queries=params.dev.queries)
-    supervision = supervise(setup.examples, dev, params.mgt, section, params.seed, masked=False)
-    encoder.freeze_lower(params.encoder.frozen_layers)
-    steps = (lambda number: supervision.batch(number)[0]), len(supervision)
-    task = ContrastiveTask(encoder, setup.texts(queries), setup.examples, *steps, dev=(dev, setup.dev_queries))
-    groups = [parameter_group(encoder, section.learning_rate)]
-    asked, pool = setup.embed(setup.dev_queries, dev.queries), gather_rows(setup.cached, dev.pool).astype(np.float32)
-    start = reciprocal_ranks(torch.from_numpy(asked), torch.from_numpy(pool), dev.relevant, own=dev.own)
-    title, evaluations = project.title_of("no_gnn"), params.dev.evaluations
-    return _fit(task, groups, supervision, folder / "no_gnn", title, evaluations, float(start.mean()))
-
-
-def new_gnn(
-    mgt: PhaseOne, dimensions: tuple[int, int | None], similarity: str, *, seed: int, heads: int = HEADS
-) -> QueryPassageGNN:
-    """An untrained network, which starts near the identity; `dimensions`: d, and d_e of the edge features."""
-    torch.manual_seed(int(np.random.SeedSequence([seed, 1]).generate_state(1)[0]))
-    config = GNNConfig(
-        dimension=dimensions[0],
-        edge_dimension=dimensions[1],
-        layers=mgt.layers,
-        heads=heads,
-        gate=mgt.gate,
-        edge_features=mgt.edge_features,
-        labels=mgt.labels,
-        similarity=similarity,
-        cached_nodes=mgt.softmax == "corpus",
-    )
-    return QueryPassageGNN(config).to(device())
-
-
-def _fit(
+def fit_phase(
     task: Task,
     groups: list[dict[str, Any]],
     supervision: Supervision,
@@ -258,16 +193,8 @@ def _fit(
     evaluations: int,
     start: float | None = None,
 ) -> History:
-    schedule = supervision.schedule
-    log.info("%s: %d steps, %d rounds a pass over the queries", title, len(schedule), schedule.rounds)
-    every = evaluate_every(len(task), evaluations)
-    return fit(
-        task,
-        groups,
-        folder,
-        name=folder.name,
-        title=title,
-        seed=supervision.seed,
-        evaluate_every=every,
-        start=start,
-    )
+    """Train a task by `fit`, with so many dev scores; the phase is named after `folder`."""
+    rounds, every = supervision.schedule.rounds, evaluate_every(len(task), evaluations)
+    log.info("%s: %d steps, %d rounds a pass over the queries", title, len(task), rounds)
+    how: dict[str, Any] = {"seed": supervision.seed, "evaluate_every": every, "start": start}
+    return fit(task, groups, folder, name=folder.name, title=title, **how)
