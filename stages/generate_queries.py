@@ -22,10 +22,10 @@ from gnn_encoder.text.pretrained import Source
 
 
 def main(stage: Stage) -> None:
-    """Generate or read the queries, choose, and compare with the dev queries."""
-    section, target = stage.params.dual_cross, stage.scratch / "queries.parquet"
-    chosen = section.views < section.generated  # else all are kept, in the order in which they were generated
-    drafts = stage.work / "drafts.parquet" if chosen else target
+    """Generate or read the queries, choose the nearest by the first retriever, and compare with the dev queries."""
+    params, section, target = stage.params, stage.params.dual_cross, stage.scratch / "queries.parquet"
+    chosen, limit = section.views < section.generated, params.encoder.batch_tokens
+    drafts = stage.work / "drafts.parquet" if chosen else target  # else all are kept, in their order
     if section.generator.file is None:
         generate(stage, drafts)
     elif distributed.is_first():
@@ -33,11 +33,13 @@ def main(stage: Stage) -> None:
         write_generated(file, project.PASSAGES, drafts, stage.work / "given", section.generated)
     distributed.barrier()
     if chosen:
-        choose(stage, drafts, target)
+        encoder, matrix = load_encoder(project.RETRIEVER, params.encoder), open_matrix(project.embeddings("retriever"))
+        tokens, sizes = open_queries(drafts, encoder), {"generated": section.generated, "keep": section.views}
+        choose_queries(encoder, drafts, tokens, matrix, target, stage.work / "chosen", batch_tokens=limit, **sizes)
     if distributed.is_first():
-        queries = project.queries("dev")
-        pairs = relevant_pairs(queries, project.POSITIVES, project.PASSAGES)
-        quality = measure_queries(pairs, queries, project.PASSAGES, target, section.views)
+        dev = project.queries("dev")
+        pairs = relevant_pairs(dev, project.POSITIVES, project.PASSAGES)
+        quality = measure_queries(pairs, dev, project.PASSAGES, target, section.views)
         write_json(stage.scratch / "quality.json", quality)
 
 
@@ -49,15 +51,6 @@ def generate(stage: Stage, drafts: Path) -> None:
     how = sampling(model, seed=params.seed, views=section.generated, query_length=section.generator.query_length)
     most = {"passage_length": params.encoder.passage_length, "batch_tokens": params.encoder.batch_tokens}
     generate_queries(model, open_passages(model), project.PASSAGES, drafts, stage.work / "generated", how, **most)
-
-
-def choose(stage: Stage, drafts: Path, target: Path) -> None:
-    """Keep those `views` queries of each passage that are nearest to it by the first retriever."""
-    params, section = stage.params, stage.params.dual_cross
-    encoder, matrix = load_encoder(project.RETRIEVER, params.encoder), project.embeddings("retriever")
-    tokens, work = open_queries(drafts, encoder), stage.work / "chosen"
-    sizes = {"generated": section.generated, "keep": section.views, "batch_tokens": params.encoder.batch_tokens}
-    choose_queries(encoder, drafts, tokens, open_matrix(matrix), target, work, **sizes)
 
 
 def own_files(params: Params) -> list[Path]:

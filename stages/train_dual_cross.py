@@ -12,49 +12,45 @@ from gnn_encoder.base.tables import count_rows
 from gnn_encoder.dual_cross.views import check_queries, generated_examples, open_views
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.project import title_of
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.train.dev import Views
 from gnn_encoder.train.dual_encoder import Texts, train_dual_encoder
-from gnn_encoder.train.examples import Examples, open_examples
+from gnn_encoder.train.examples import open_examples
 
-PRETRAIN = "dual_cross.pretrain"
 PLAIN_SHARE = 0.75  # of the passages of fine-tuning that are read alone, where the passage alone is a view too
 
 
 def main(stage: Stage) -> None:
     """Pre-train the base model on generated queries; fine-tune it on labelled ones."""
-    params, title, paired = stage.params, title_of(stage.key), stage.item == "paired"
+    params, section, queries = stage.params, stage.params.dual_cross, project.queries("train")
+    title, paired = project.title_of(stage.key), stage.item == "paired"
     start = stage.once("pretrained", lambda folder: pretrain(params, folder, paired=paired, title=title))
     encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
-    file = project.EXAMPLES if params.dual_cross.examples == "denoised" else project.BM25_EXAMPLES
-    examples, queries = open_examples(file, project.queries("train"), scored=True), project.queries("train")
-    train(encoder, examples, queries, "dual_cross.finetune", params, stage.scratch, title)
+    file = project.EXAMPLES if section.examples == "denoised" else project.BM25_EXAMPLES
+    examples, part = open_examples(file, queries, scored=True), "dual_cross.finetune"
+    texts, views = open_texts(encoder, queries, params, alone=PLAIN_SHARE if section.has_plain_view else 0.0)
+    train_dual_encoder(encoder, texts, examples, part, params, stage.scratch, title=title, views=views)
 
 
 def pretrain(params: Params, folder: Path, *, paired: bool, title: str) -> None:
-    """Train the base model; `paired`: E_P reads a passage together with a query, or else alone, as in the baseline."""
-    section = params.dual_cross
+    """Train the base model on passages alone; `paired`: afterwards E_P reads each together with a query."""
+    section, identical = params.dual_cross, Identical.read(project.IDENTICAL, None)
     encoder = DualEncoder.from_pretrained(params.encoder, pair_length=section.max_length if paired else None)
-    drawn, identical = (section.views, section.queries, params.seed), Identical.read(project.IDENTICAL, None)
-    examples = generated_examples(count_rows(project.PASSAGES), *drawn, identical)
-    train(encoder, examples, project.GENERATED_QUERIES, PRETRAIN, params, folder, title)
+    examples = generated_examples(count_rows(project.PASSAGES), section.views, section.queries, params.seed, identical)
+    texts, views = open_texts(encoder, project.GENERATED_QUERIES, params, alone=1.0)
+    train_dual_encoder(encoder, texts, examples, "dual_cross.pretrain", params, folder, title=title, views=views)
 
 
-def train(
-    encoder: DualEncoder, examples: Examples, queries: Path, part: str, params: Params, folder: Path, title: str
-) -> None:
-    """Train by one of the two stages, and write the model of the best dev score and its history."""
-    section = params.dual_cross
+def open_texts(encoder: DualEncoder, queries: Path, params: Params, *, alone: float) -> tuple[Texts, Views | None]:
+    """What is read in training (Eq. 7, 8), a share `alone` of the passages without a query, and by E_P in search."""
+    section, read = params.dual_cross, params.encoder
     generated, passages = open_queries(project.GENERATED_QUERIES, encoder), open_passages(encoder)
     check_queries(generated, len(passages), section.views)
-    beside, plain_share = (generated, PLAIN_SHARE) if section.pool == "mean" else (None, 0.0)
     views = open_views(encoder, generated, passages, section) if encoder.settings.pair_length is not None else None
-    tokens, chunk = params.encoder.batch_tokens, params.encoder.chunk_size
-    sides, share = (open_queries(queries, encoder), passages, beside), 1.0 if part == PRETRAIN else plain_share
-    texts = Texts(encoder, *sides, plain_share=share, batch_tokens=tokens, chunk_size=chunk)
-    train_dual_encoder(encoder, texts, examples, part, params, folder, title=title, views=views)
+    sides = open_queries(queries, encoder), passages, generated if section.has_plain_view else None
+    return Texts(encoder, *sides, plain_share=alone, batch_tokens=read.batch_tokens, chunk_size=read.chunk_size), views
 
 
 if __name__ == "__main__":

@@ -20,14 +20,15 @@ from gnn_encoder.text.pretrained import Source, load_model
 from gnn_encoder.text.tokens import open_tokens
 
 QUERIES, PASSAGES = [0, 1, 1, 2, 5, 7], [3, 0, 4, 11, 9, 2]
-LENGTHS = {"query_length": 8, "passage_length": 16}
 
 
 @pytest.fixture
 def task(fresh: QueryGenerator, tables: Path) -> Callable[..., GeneratorTask]:
     pairs = pl.DataFrame({"query": QUERIES, "passage": PASSAGES})
-    texts = [open_tokens(tables / f"{name}.parquet", fresh.tokenizer, tables, 64) for name in ("train", "passages")]
-    return partial(GeneratorTask, fresh, pairs, *texts, **LENGTHS, seed=4)
+    asked, passages = (
+        open_tokens(tables / f"{one}.parquet", fresh.tokenizer, tables, 64) for one in ("train", "passages")
+    )
+    return partial(GeneratorTask, fresh, pairs, {"query": (asked, 8), "passage": (passages, 16)}, seed=4)
 
 
 def test_both_halves_begin_as_the_encoder(fresh: QueryGenerator, tiny_model: Path) -> None:

@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerBase
 from transformers.cache_utils import DynamicCache, EncoderDecoderCache
 
 from gnn_encoder.base import distributed
-from gnn_encoder.base.matrix import Numbers, Rows, gather_rows, resume_windows
+from gnn_encoder.base.matrix import Numbers, gather_rows, resume_windows
 from gnn_encoder.base.tables import QUERIES, write_part, write_table
 from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.text.batches import Batch, Inputs, prefetch, prepare_rows
@@ -180,16 +180,6 @@ def generate_queries(
     _write_windows(target, work, len(tokens), generate, "generate queries")
 
 
-def nearest(cosines: NDArray[np.float32], repeated: NDArray[np.bool_], keep: int) -> Rows:
-    """The places of the `keep` queries of each passage with the highest cosines, best first, earlier ones among equals.
-
-    A query that repeats an earlier one of its passage would be the same view again. It comes after all others.
-
-    *Shape:* cosines, repeated (passages, queries) -> (passages, keep).
-    """
-    return np.lexsort((-cosines, repeated), axis=-1)[:, :keep]
-
-
 def choose_queries(
     encoder: DualEncoder,
     drafts: Path,
@@ -204,7 +194,8 @@ def choose_queries(
 ) -> None:
     """Write the table of kept queries: row r is view r % keep of passage r // keep, the nearest query being view 0.
 
-    The table `drafts` has `generated` ones, with these `tokens`, for each passage, in the passages' order.
+    The table `drafts` has `generated` ones, with these `tokens`, for each passage, in the passages' order. A query that
+    repeats an earlier one of its passage would be the same view again, and comes after all others.
 
     *Shape:* the passages' embeddings, by `encoder`, (passages, d).
     """
@@ -217,7 +208,8 @@ def choose_queries(
             rows = np.arange(part[0] * generated, (part[-1] + 1) * generated)
             texts = pl.scan_parquet(drafts).slice(int(rows[0]), len(rows)).collect()
             asked = embed_queries(encoder, tokens, batch_tokens, rows).reshape(len(part), generated, -1)
-            kept = nearest(cosines_to(gather_rows(embeddings, part), asked), _repeated(texts["text"], generated), keep)
+            cosines = cosines_to(gather_rows(embeddings, part), asked)
+            kept = np.lexsort((-cosines, _repeated(texts["text"], generated)), axis=-1)[:, :keep]
             yield window, texts[(kept + generated * np.arange(len(part))[:, None]).reshape(-1)].to_arrow()
 
     _write_windows(target, work, passages, choose, "choose queries")

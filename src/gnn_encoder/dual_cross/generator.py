@@ -51,6 +51,7 @@ BATCH = 32  # pairs of a step
 FRESH_RATE = 3.0  # factor on the learning rate of `QueryGenerator.fresh_modules`
 PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch
 Transformer = Any  # parts of transformers' models are typed as Tensor | Module
+Sides = dict[str, tuple[TextTokens, int]]  # "query" and "passage": texts, and how many tokens of one are read
 
 
 class QueryGenerator(TextModel):
@@ -204,10 +205,9 @@ def _fresh_decoder(source: Source, encoder: Transformer) -> Transformer:
     except (ValueError, AttributeError):
         built_alike = False
     if not built_alike:
-        raise UserError(
-            f"encoder.model is {source.model!r}: transformers makes no decoder of a {config.model_type} model; name a "
-            "sequence-to-sequence model in dual_cross.generator.model, or use an encoder of BERT's kind"
-        )
+        cure = "name a sequence-to-sequence model in dual_cross.generator.model, or use an encoder of BERT's kind"
+        told = f"encoder.model is {source.model!r}: transformers makes no decoder of a {config.model_type} model"
+        raise UserError(f"{told}; {cure}")
     return decoder
 
 
@@ -223,9 +223,8 @@ def set_word_frequencies(model: Transformer, counts: Tensor) -> None:
     *Shape:* counts (vocabulary,).
     """
     smoothed = counts.float() + 0.05  # the model must still be able to write a token that no training query holds
-    bias = torch.log(smoothed / smoothed.mean())
     with torch.no_grad():
-        model.decoder.get_output_embeddings().bias.copy_(bias)
+        model.decoder.get_output_embeddings().bias.copy_(torch.log(smoothed / smoothed.mean()))
 
 
 class GeneratorTask:
@@ -238,18 +237,14 @@ class GeneratorTask:
         self,
         model: QueryGenerator,
         pairs: pl.DataFrame,
-        queries: TextTokens,
-        passages: TextTokens,
+        sides: Sides,
         *,
-        query_length: int,
-        passage_length: int,
         steps: int,
         seed: int,
         batch_size: int = BATCH,
     ) -> None:
         self.modules: dict[str, nn.Module] = {"generator": model}
-        self._model, self._pairs = model, pairs
-        self._sides = {"passage": (passages, passage_length), "query": (queries, query_length)}
+        self._model, self._pairs, self._sides = model, pairs, sides
         self._batches = BatchSampler(len(pairs), steps, batch_size, seed)
         model.train()
 
@@ -258,8 +253,8 @@ class GeneratorTask:
 
     def batch(self, side: str, items: Rows) -> Batch:
         """The queries or the passages of some pairs, padded; `side` is their column."""
-        tokens, most = self._sides[side]
-        return single_batch(tokens, self._pairs[side].to_numpy()[items], self._model.template, most)
+        tokens, length = self._sides[side]
+        return single_batch(tokens, self._pairs[side].to_numpy()[items], self._model.template, length)
 
     def token_counts(self, vocabulary: int) -> Tensor:
         """How often each token occurs in the queries, over all pairs. *Shape:* (vocabulary,)."""
@@ -311,19 +306,11 @@ def make_generator(params: Params, folder: Path) -> None:
         log.info("%s: used as it is, nothing is trained", section.model)
         return
     model = QueryGenerator.from_encoder(Source.of(base), base, seed=seed)
-    lengths = {"encoder.passage_length": base.passage_length, "dual_cross.generator.query_length": section.query_length}
-    for name, length in lengths.items():
-        allow_length(model.model.encoder, model.tokenizer, name, length)
-    task = GeneratorTask(
-        model,
-        relevant_pairs(*project.tables("train")),
-        open_queries(project.queries("train"), model),
-        open_passages(model),
-        query_length=section.query_length,
-        passage_length=base.passage_length,
-        steps=section.steps,
-        seed=seed,
-    )
+    for name in ("encoder.passage_length", "dual_cross.generator.query_length"):
+        allow_length(model.model.encoder, model.tokenizer, name, params.value(name))
+    asked = open_queries(project.queries("train"), model)
+    sides = {"query": (asked, section.query_length), "passage": (open_passages(model), base.passage_length)}
+    task = GeneratorTask(model, relevant_pairs(*project.tables("train")), sides, steps=section.steps, seed=seed)
     model.freeze_lower(base.frozen_layers)
     set_word_frequencies(model.model, task.token_counts(model.model.config.decoder.vocab_size))
     groups = parameter_groups(model, section.learning_rate)
