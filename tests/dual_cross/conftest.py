@@ -9,11 +9,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
 from gnn_encoder.dual_cross.generator import QueryGenerator
-from gnn_encoder.pipeline.params import Encoder, Params
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens, open_tokens
 
+from ..encoders import settings
 from ..texts import WORDS, text, write_queries
 from ..train.conftest import examples, tables, texts, tiny_encoder
 
@@ -45,14 +45,9 @@ def passage_tokens(tables: Path, tiny_model: Path) -> TextTokens:
 
 
 @pytest.fixture
-def encoder_params(tiny_params: Params) -> Encoder:
-    return tiny_params.encoder.model_copy(update={"precision": "fp32", "dropout": 0.0})
-
-
-@pytest.fixture
-def fresh(tiny_model: Path, encoder_params: Encoder) -> QueryGenerator:
+def fresh(tiny_model: Path) -> QueryGenerator:
     """An encoder-decoder of the tiny BERT, as training begins with it."""
-    return QueryGenerator.from_encoder(Source(str(tiny_model)), encoder_params, seed=5)
+    return QueryGenerator.from_encoder(Source(str(tiny_model)), settings(tiny_model), seed=5)
 
 
 @pytest.fixture

@@ -15,9 +15,10 @@ from transformers import AutoModelForSeq2SeqLM
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.dual_cross import generator as module
 from gnn_encoder.dual_cross.generator import GeneratorTask, QueryGenerator, parameter_groups, set_word_frequencies
-from gnn_encoder.pipeline.params import Encoder
 from gnn_encoder.text.pretrained import Source, load_model
 from gnn_encoder.text.tokens import open_tokens
+
+from ..encoders import settings
 
 QUERIES, PASSAGES = [0, 1, 1, 2, 5, 7], [3, 0, 4, 11, 9, 2]
 
@@ -79,9 +80,9 @@ def test_a_folder_holds_it_all(bert: QueryGenerator, task: Callable[..., Generat
         assert sum("word_embeddings" in name for name in file.keys()) == 2  # noqa: SIM118
 
 
-def test_an_encoder_that_makes_no_decoder_is_refused(t5_folder: Path, encoder_params: Encoder) -> None:
+def test_an_encoder_that_makes_no_decoder_is_refused(t5_folder: Path) -> None:
     with pytest.raises(UserError, match=r"no decoder of a t5 model; name a\s.*dual_cross.generator.model"):
-        QueryGenerator.from_encoder(Source(str(t5_folder)), encoder_params, seed=0)
+        QueryGenerator.from_encoder(Source(str(t5_folder)), settings(t5_folder), seed=0)
 
 
 def by_torch(model: QueryGenerator, task: GeneratorTask, item: int) -> tuple[torch.Tensor, int]:

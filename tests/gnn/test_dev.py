@@ -26,25 +26,17 @@ def sample(holding: list[tuple[int, int]] | None, whole: int = 5, size: int = 9)
     return draw_dev(PAIRS, embed, CACHED, size=size, whole=whole, depth=2, seed=0, answered=hits)
 
 
-def relevant(found: DevSample) -> dict[int, list[int]]:
-    return {int(row): found.pool[mask].tolist() for row, mask in zip(found.queries, found.relevant, strict=True)}
-
-
-def test_by_answers() -> None:
-    found = sample([(0, 3), (0, 5), (2, 2)])
-    assert found.pool.tolist() == [0, 1, 2, 3, 4, 5]
-    # Query 0: passage 5 holds an answer too, but was found for another query.
-    assert relevant(found) == {0: [0, 3], 2: [2, 5]}
-
-
-def test_a_small_corpus_is_ranked_whole() -> None:
-    for holding, expected in (([(2, 2)], {0: [0], 2: [2, 5]}), (None, {0: [0], 2: [5]})):
-        found = sample(holding, whole=6)
-        assert found.pool.tolist() == [0, 1, 2, 3, 4, 5] and relevant(found) == expected
-
-
-def test_by_qrels() -> None:
-    found = sample(None)
-    assert relevant(found) == {0: [0], 2: [5]} and found.pool.tolist() == [0, 1, 2, 3, 4, 5]
+def test_which_passages_are_ranked_and_which_are_relevant() -> None:
+    """Query 0: passage 5 holds an answer too, but was found for another query."""
+    for holding, whole, expected in (
+        ([(0, 3), (0, 5), (2, 2)], 5, {0: [0, 3], 2: [2, 5]}),
+        ([(2, 2)], 6, {0: [0], 2: [2, 5]}),  # a small corpus is ranked whole
+        (None, 6, {0: [0], 2: [5]}),
+        (None, 5, {0: [0], 2: [5]}),
+    ):
+        found = sample(holding, whole)
+        assert found.pool.tolist() == [0, 1, 2, 3, 4, 5]
+        by_query = zip(found.queries.tolist(), found.relevant, strict=True)
+        assert {row: found.pool[mask].tolist() for row, mask in by_query} == expected
     one = sample(None, size=1)
     assert len(one.queries) == 1 and one.pool.tolist() in ([0, 1, 3], [2, 4, 5])

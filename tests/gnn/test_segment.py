@@ -50,31 +50,34 @@ def test_weighted_sum_equals_a_loop_over_edges(learns: tuple[bool, bool]) -> Non
     assert_same(ours, torch.stack(rows), [x for x in (weights, values) if x.requires_grad])
 
 
-def test_torch_scatter_equals_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("torch_scatter")
+def stand_in() -> SimpleNamespace:
+    """torch_scatter as PyTorch itself computes it."""
+
+    def scatter_max(values: torch.Tensor, index: torch.Tensor, dim: int, dim_size: int) -> tuple[torch.Tensor]:
+        lowest = values.new_full((dim_size, values.shape[1]), -torch.inf)
+        return (lowest.scatter_reduce(dim, index.unsqueeze(1).expand_as(values), values, "amax"),)
+
+    def scatter_sum(values: torch.Tensor, index: torch.Tensor, dim: int, dim_size: int) -> torch.Tensor:
+        return values.new_zeros(dim_size, *values.shape[1:]).index_add(dim, index, values)
+
+    return SimpleNamespace(scatter_max=scatter_max, scatter_sum=scatter_sum)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+def test_torch_scatter_equals_torch(monkeypatch: pytest.MonkeyPatch, installed: bool) -> None:
+    """Where values are gathered, as on a GPU, and not a sparse matrix multiplies."""
+    module = pytest.importorskip("torch_scatter") if installed else stand_in()
     weights, values = random(6, 2), random(3, 2, 4, seed=1)
     for operation, leaves in (
         (lambda: segment_sum(values[SOURCE], INDEX, N), (values,)),
         (lambda: segment_softmax(weights, INDEX, N), (weights,)),
         (lambda: segment_weighted_sum(weights, values, SOURCE, INDEX, N), (weights, values)),
     ):
-        monkeypatch.delenv("GNN_ENCODER_SCATTER", raising=False)
         one = operation()
-        monkeypatch.setenv("GNN_ENCODER_SCATTER", "torch_scatter")
-        other = operation()
-        assert_same(one, other, leaves)
-
-
-def test_gathered_form_equals_the_sparse_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What runs on a GPU and with torch-scatter, here with PyTorch's own sum in its place."""
-    weights, values = random(6, 2), random(3, 2, 4, seed=1)
-    sparse = segment_weighted_sum(weights, values, SOURCE, INDEX, N)
-    monkeypatch.setenv("GNN_ENCODER_SCATTER", "torch_scatter")
-    scatter = SimpleNamespace(
-        scatter_sum=lambda v, index, dim, dim_size: v.new_zeros(dim_size, *v.shape[1:]).index_add(dim, index, v)
-    )
-    monkeypatch.setitem(sys.modules, "torch_scatter", scatter)
-    assert_same(segment_weighted_sum(weights, values, SOURCE, INDEX, N), sparse, [weights, values])
+        with monkeypatch.context() as patch:
+            patch.setenv("GNN_ENCODER_SCATTER", "torch_scatter")
+            patch.setitem(sys.modules, "torch_scatter", module)
+            assert_same(operation(), one, leaves)
 
 
 @pytest.mark.parametrize(

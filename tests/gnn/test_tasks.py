@@ -18,15 +18,7 @@ from gnn_encoder.base.judgements import Identical
 from gnn_encoder.gnn.graph import EdgeFeatures, Graph, Labels
 from gnn_encoder.gnn.masking import CorpusSample, MaskedSchedule, Supervision
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
-from gnn_encoder.gnn.tasks import (
-    FACTORS,
-    CachedEmbeddings,
-    CorpusTask,
-    GNNTask,
-    LearntEmbeddings,
-    corpus_loss,
-    subgraph_of,
-)
+from gnn_encoder.gnn.tasks import FACTORS, CachedEmbeddings, CorpusTask, GNNTask, LearntEmbeddings, corpus_loss
 from gnn_encoder.gnn.train import graphs_of, new_factor
 from gnn_encoder.pipeline.params import MGT
 from gnn_encoder.text.tokens import open_tokens
@@ -305,19 +297,6 @@ def test_the_graph_that_trains_and_the_one_that_is_deployed(world: World, maskin
         around = near.around(np.arange(M))
         found = zip(around.queries[around.edge_query].tolist(), around.edge_passage.tolist(), strict=True)
         assert set(found) == expected and (len(around.label_query) > 0) == (expected == edges)
-
-
-def test_every_query_trains_once_a_pass_and_never_informs_its_batch(world: World) -> None:
-    trained = []
-    for number in STEPS:
-        batch, masked = world.supervision.batch(number)
-        subgraph, position = subgraph_of(world.near, batch.passages, masked)
-        assert sorted(masked.tolist()) == sorted(world.masked(number))
-        assert not set(subgraph.queries) & set(world.masked(number))
-        assert set(batch.queries) <= set(masked)
-        assert (subgraph.passages[position] == batch.passages).all()
-        trained += batch.queries.tolist()
-    assert sorted(trained) == list(range(N))
 
 
 @pytest.mark.parametrize("name", ["joint", "joint_over_the_corpus"])
