@@ -21,6 +21,8 @@ from gnn_encoder.text.corpus import embed_table
 from gnn_encoder.train.candidates import find_candidates, read_top, score_lists
 from gnn_encoder.train.cross_encoder import train_cross_encoder
 
+log = logging.getLogger(__name__)
+
 
 def main(stage: Stage) -> None:
     """Write what pre-training and fine-tuning learn from; queries.parquet and own.parquet are of pre-training."""
@@ -29,16 +31,14 @@ def main(stage: Stage) -> None:
     if pair.teacher:
         own = pair.teacher, "pair.teacher", params
         teacher = stage.once("teacher", lambda folder: train_cross_encoder(*own, folder, "pair_teacher"))
-    length = (pair.teacher or params.train_cross_encoder).max_length
+    how = {"cross_encoder": teacher, "max_length": (pair.teacher or params.train_cross_encoder).max_length}
 
     def scored_in(part: str, queries: Path) -> Score:
-        where = queries, stage.work / part, params
-        return lambda lists: score_lists(lists, *where, cross_encoder=teacher, max_length=length)
+        return partial(score_lists, queries=queries, work=stage.work / part, params=params, **how)
 
     candidates = read_top(project.CANDIDATES, depth if pair.pseudo_labels else None)
-    pairs = relevant_pairs(*project.tables("train"))
     score = scored_in("labelled", queries) if pair.pseudo_labels else None
-    examples, counts = label_labelled(candidates, pairs, section, score)
+    examples, counts = label_labelled(candidates, relevant_pairs(*project.tables("train")), section, score)
     pretraining, quality = examples, dict[str, Any]()
     if pair.pseudo_labels and count_rows(project.queries(UNLABELLED)):
         queries = project.queries(UNLABELLED)
@@ -50,9 +50,9 @@ def main(stage: Stage) -> None:
         candidates = pl.DataFrame(pa.concat_tables(parts))
         pretraining, quality = label_unlabelled(candidates, hidden, section, scored_in("unlabelled", queries))
     elif pair.pseudo_labels:
-        logging.getLogger(__name__).info(NOTHING_TO_LABEL)
-    for part, table in (("finetune", examples), ("pretrain", pretraining)):
-        write_table(stage.scratch / f"{part}.parquet", EXAMPLES, [table.to_arrow()])
+        log.info(NOTHING_TO_LABEL)
+    write_table(stage.scratch / "finetune.parquet", EXAMPLES, [examples.to_arrow()])
+    write_table(stage.scratch / "pretrain.parquet", EXAMPLES, [pretraining.to_arrow()])
     if distributed.is_first():
         shutil.copyfile(queries, stage.scratch / "queries.parquet")
         shutil.copyfile(project.IDENTICAL / queries.name, stage.scratch / "own.parquet")

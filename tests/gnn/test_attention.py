@@ -117,10 +117,3 @@ def test_a_node_without_edges_does_not_read_its_loop_feature() -> None:
     dense = module.dense(target, sources[:0].view(3, 0, D), torch.empty(3, 0, D_E).double(), loops)
     torch.testing.assert_close(without, dense, rtol=0, atol=1e-12)
     assert torch.equal(alpha, torch.ones(3, HEADS).double())
-
-
-def test_features_may_have_sixteen_bits() -> None:
-    module, target, sources = layer().float(), random(2, D, seed=1).float(), random(2, 3, D, seed=2).float()
-    edges, loops = random(2, 3, D_E, seed=3).half(), random(2, D_E, seed=4).half()
-    wide = module.dense(target, sources, edges.float(), loops.float())
-    assert torch.equal(module.dense(target, sources, edges, loops), wide)

@@ -93,8 +93,8 @@ class GraphAttention(nn.Module):
         to_target, to_loop = target @ u_t.T, target @ u_s.T  # (b, heads)
         edges = (sources @ u_s.T).transpose(1, 2)  # (b, heads, k)
         if edge_features is not None and loop_features is not None and u_e is not None:
-            to_loop = to_loop + loop_features.to(u_e.dtype) @ u_e.T
-            edges = edges + (edge_features.to(u_e.dtype) @ u_e.T).transpose(1, 2)
+            to_loop = to_loop + loop_features @ u_e.T
+            edges = edges + (edge_features @ u_e.T).transpose(1, 2)
         e = torch.cat([edges, to_loop.unsqueeze(2)], dim=2) + to_target.unsqueeze(2)  # (b, heads, k + 1), Eq. 3
         e = F.leaky_relu(e, NEGATIVE_SLOPE)
         if keep is not None:
@@ -142,8 +142,8 @@ class GraphAttention(nn.Module):
         edges = to_target.index_select(0, edge_target) + (sources @ u_s.T).index_select(0, edge_source)
         loops = to_target + target @ u_s.T
         if edge_features is not None and loop_features is not None and u_e is not None:
-            edges = edges + edge_features.to(u_e.dtype) @ u_e.T
-            loops = loops + loop_features.to(u_e.dtype) @ u_e.T
+            edges = edges + edge_features @ u_e.T
+            loops = loops + loop_features @ u_e.T
         if self.b_l is not None and labelled is not None:
             edges = edges + labelled.unsqueeze(1) * self.b_l
         e = F.leaky_relu(torch.cat([edges, loops]), NEGATIVE_SLOPE)  # (E + n, heads), Eq. 3
