@@ -41,6 +41,7 @@ class GraphAttention(nn.Module):
         super().__init__()
         self.dimension = dimension
         self.heads = heads
+        self.edge_dimension = edge_dimension
         self.W_t = nn.Parameter(torch.empty(dimension, dimension))
         self.W_s = nn.Parameter(torch.empty(dimension, dimension))
         self.W_e = nn.Parameter(torch.empty(dimension, edge_dimension)) if edge_dimension is not None else None
