@@ -74,7 +74,7 @@ def dense_case(layer: GraphAttention, passages: Tensor, h_q: Tensor, h_p: Tensor
     both = torch.cat([features[: n * k], loops])
     return Case(
         f"layer 1, dense: {n} queries x ({k} passages + itself)",
-        lambda: layer.dense(h_q, h_p[passages], edges, loops),
+        lambda: layer.dense(h_q, h_p[passages], (edges, loops)),
         lambda: conv((torch.cat([h_p, theirs]), theirs), edge_index, both),
         {**parameter_pairs(layer, conv), "h_q": (h_q, theirs)},
     )
@@ -94,7 +94,7 @@ def ragged_case(layer: GraphAttention, passages: Tensor, h_q: Tensor, h_p: Tenso
     both = torch.cat([edges, loops])
     return Case(
         f"layer 2, ragged: {len(own)} passages, {n * k} edges + self-loops",
-        lambda: layer.ragged(own, h_q, source, target, edges, loops)[0],
+        lambda: layer.ragged(own, h_q, source, target, (edges, loops))[0],
         lambda: conv((torch.cat([theirs_q, theirs_p]), theirs_p), edge_index, both),
         {**parameter_pairs(layer, conv), "h_q": (h_q, theirs_q), "h_p": (own, theirs_p)},
     )

@@ -39,7 +39,7 @@ def test_ragged_equals_a_loop(edge_dimension: int | None, typed: bool) -> None:
         neighbours = [(sources[SOURCE[e]], row(edges, e)) for e in mine] + [(target[i], row(loops, i))]
         oracle.append(gat(module, target[i], neighbours, [*(bool(types[e]) for e in mine), False]))
     leaves = [*module.parameters(), target, sources] + ([edges, loops] if edge_dimension else [])
-    read = edges, loops, types if typed else None
+    read = None if edges is None or loops is None else (edges, loops), types if typed else None
     ours, alpha = module.ragged(target, sources, SOURCE, TARGET, *read)
     assert_same(ours, torch.stack(oracle), leaves)
     # Summing W_s h_j by the attention gives the same, and a target's attention is 1 in each head.
@@ -67,7 +67,8 @@ def test_dense_equals_a_loop(edge_dimension: int | None, masked: bool) -> None:
         neighbours = [(sources[i, j], row(edges, i, j)) for j in mine] + [(target[i], row(loops, i))]
         oracle.append(gat(module, target[i], neighbours))
     leaves = [*module.parameters(), target, sources] + ([edges, loops] if edge_dimension else [])
-    assert_same(module.dense(target, sources, edges, loops, keep), torch.stack(oracle), leaves)
+    features = None if edges is None or loops is None else (edges, loops)
+    assert_same(module.dense(target, sources, features, keep), torch.stack(oracle), leaves)
 
 
 @pytest.mark.parity
@@ -90,9 +91,9 @@ def test_equals_gatconv(form: str) -> None:
     index = torch.stack([torch.cat([source, 6 + loop]), torch.cat([to, loop])])
     theirs = conv((torch.cat([sources, target]), target), index, torch.cat([edges, loops]))
     if form == "dense":
-        result = module.dense(target, sources.view(3, 2, D), edges.view(3, 2, D_E), loops)
+        result = module.dense(target, sources.view(3, 2, D), (edges.view(3, 2, D_E), loops))
     else:
-        result, _ = module.ragged(target, sources, source, to, edges, loops)
+        result, _ = module.ragged(target, sources, source, to, (edges, loops))
     torch.testing.assert_close(result, theirs, rtol=0, atol=1e-9)
     upstream = torch.cos(torch.arange(result.numel(), dtype=torch.float64)).view(result.shape)
     inputs = [target, sources, edges, loops]
@@ -110,10 +111,10 @@ def test_a_node_without_edges_does_not_read_its_loop_feature() -> None:
     edges, loops = random(5, D_E, seed=3), random(3, D_E, seed=4)
     other = loops.detach().clone()
     other[1] = 0
-    one, two = (module.ragged(target, sources, SOURCE, TARGET, edges, some)[0] for some in (loops, other))
+    one, two = (module.ragged(target, sources, SOURCE, TARGET, (edges, some))[0] for some in (loops, other))
     assert torch.equal(one[1], two[1])
     none = torch.empty(0, dtype=torch.int64)
     without, alpha = module.ragged(target, sources, none, none)
-    dense = module.dense(target, sources[:0].view(3, 0, D), torch.empty(3, 0, D_E).double(), loops)
+    dense = module.dense(target, sources[:0].view(3, 0, D), (torch.empty(3, 0, D_E).double(), loops))
     torch.testing.assert_close(without, dense, rtol=0, atol=1e-12)
     assert torch.equal(alpha, torch.ones(3, HEADS).double())

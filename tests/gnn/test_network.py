@@ -72,18 +72,15 @@ def inputs() -> dict[str, Tensor]:
 def ours(gnn: QueryPassageGNN, x: dict[str, Tensor]) -> Informed:
     passages, c = torch.tensor(PASSAGES), gnn.config
     queries, edges = torch.tensor(EDGES).T
-    features = dict[str, Tensor](), dict[str, Tensor]()
+    of_queries, of_passages = None, None
     if c.edge_features == "cross_encoder":
         by_query = x["pairs"][torch.arange(N).unsqueeze(1), passages]
-        features = (
-            {"edge_features": by_query, "loop_features": x["query_loops"]},
-            {"edge_features": x["pairs"][queries, edges], "loop_features": x["passage_loops"]},
-        )
-    h_q_prime = gnn.interactive_queries(x["h_q"], x["cached"][passages], **features[0])
+        of_queries, of_passages = (by_query, x["query_loops"]), (x["pairs"][queries, edges], x["passage_loops"])
+    h_q_prime = gnn.interactive_queries(x["h_q"], x["cached"][passages], of_queries)
     types = torch.tensor([float(edge in LABELLED) for edge in EDGES], dtype=torch.float64) if c.labels else None
     asking, asked = torch.tensor(SUMMED).T
-    labels = {"labelled": types, "labels": (asking, asked)}
-    return gnn.interactive_passages(x["h_p"], x["h_q"], h_q_prime, queries, edges, **features[1], **labels)
+    how = of_passages, types, (asking, asked)
+    return gnn.interactive_passages(x["h_p"], x["h_q"], h_q_prime, queries, edges, *how)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

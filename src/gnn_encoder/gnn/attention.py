@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from gnn_encoder.gnn.segment import segment_softmax, segment_weighted_sum
 
+Features = tuple[Tensor, Tensor]  # of edges to neighbours, h_{i-j}, and of each node's edge to itself, h_{i-i}
 NEGATIVE_SLOPE = 0.2  # of LeakyReLU; the value of GAT's authors, since the paper names none
 
 
@@ -75,27 +76,21 @@ class GraphAttention(nn.Module):
         return u_t, u_s, rest[0] if rest else None
 
     def dense(
-        self,
-        target: Tensor,
-        sources: Tensor,
-        edge_features: Tensor | None = None,
-        loop_features: Tensor | None = None,
-        keep: Tensor | None = None,
+        self, target: Tensor, sources: Tensor, features: Features | None = None, keep: Tensor | None = None
     ) -> Tensor:
         """Eq. 3-5 for nodes with k neighbours each; a node also attends to itself.
 
         `keep` is False where the graph has no edge.
 
-        *Shape:* target h_i (b, d), sources h_j (b, k, d), edge_features h_{i-j} (b, k, d_e), loop_features h_{i-i}
-        (b, d_e), keep (b, k) -> (b, d).
+        *Shape:* target h_i (b, d), sources h_j (b, k, d), features (b, k, d_e) and (b, d_e), keep (b, k) -> (b, d).
         """
-        assert (self.W_e is None) == (edge_features is None) == (loop_features is None)
         u_t, u_s, u_e = self.fold()
         to_target, to_loop = target @ u_t.T, target @ u_s.T  # (b, heads)
         edges = (sources @ u_s.T).transpose(1, 2)  # (b, heads, k)
-        if edge_features is not None and loop_features is not None and u_e is not None:
-            to_loop = to_loop + loop_features @ u_e.T
-            edges = edges + (edge_features @ u_e.T).transpose(1, 2)
+        if u_e is not None:
+            assert features is not None, "a layer with W_e needs features"
+            to_loop = to_loop + features[1] @ u_e.T
+            edges = edges + (features[0] @ u_e.T).transpose(1, 2)
         e = torch.cat([edges, to_loop.unsqueeze(2)], dim=2) + to_target.unsqueeze(2)  # (b, heads, k + 1), Eq. 3
         e = F.leaky_relu(e, NEGATIVE_SLOPE)
         if keep is not None:
@@ -113,8 +108,7 @@ class GraphAttention(nn.Module):
         sources: Tensor,
         edge_source: Tensor,
         edge_target: Tensor,
-        edge_features: Tensor | None = None,
-        loop_features: Tensor | None = None,
+        features: Features | None = None,
         labelled: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Eq. 3-5 for nodes with any number of neighbours; a node also attends to itself.
@@ -124,7 +118,7 @@ class GraphAttention(nn.Module):
         Args:
             target, sources: h_i and h_j. *Shape:* (n, d), (s, d).
             edge_source, edge_target: each edge's rows of both; those of targets ascend. *Shape:* (E,) int64.
-            edge_features, loop_features: h_{i-j} and h_{i-i}. *Shape:* (E, d_e), (n, d_e).
+            features: h_{i-j} and h_{i-i}; only with W_e. *Shape:* (E, d_e), (n, d_e).
             labelled: 1 for labelled edges, else 0; only with `typed`. *Shape:* (E,) float.
 
         Returns:
@@ -133,8 +127,6 @@ class GraphAttention(nn.Module):
         """
         if len(edge_source) == 0:
             return target @ self.W_s.T, target.new_ones(len(target), self.heads)
-        assert (self.W_e is None) == (edge_features is None) == (loop_features is None)
-        assert (self.b_l is None) == (labelled is None)
         if len(edge_source) < len(sources):  # compute nothing for sources that no edge reads
             used, edge_source = torch.unique(edge_source, return_inverse=True)
             sources = sources.index_select(0, used)
@@ -142,10 +134,12 @@ class GraphAttention(nn.Module):
         to_target = target @ u_t.T
         edges = to_target.index_select(0, edge_target) + (sources @ u_s.T).index_select(0, edge_source)
         loops = to_target + target @ u_s.T
-        if edge_features is not None and loop_features is not None and u_e is not None:
-            edges = edges + edge_features @ u_e.T
-            loops = loops + loop_features @ u_e.T
-        if self.b_l is not None and labelled is not None:
+        if u_e is not None:
+            assert features is not None, "a layer with W_e needs features"
+            edges = edges + features[0] @ u_e.T
+            loops = loops + features[1] @ u_e.T
+        if self.b_l is not None:
+            assert labelled is not None, "a layer with b_l needs to know which edges are labelled"
             edges = edges + labelled.unsqueeze(1) * self.b_l
         e = F.leaky_relu(torch.cat([edges, loops]), NEGATIVE_SLOPE)  # (E + n, heads), Eq. 3
         n, nodes = len(target), torch.arange(len(target), device=target.device)

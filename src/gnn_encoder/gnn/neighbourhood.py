@@ -122,14 +122,11 @@ class Neighbourhood:
         return torch.cat(informed)
 
     def _layer_one(self, gnn: QueryPassageGNN, queries: Rows, h_q: Tensor) -> Tensor:
-        rows, features = queries[:, None] * self.graph.k + np.arange(self.graph.k), self.features
-        return gnn.interactive_queries(
-            h_q,
-            self.passage_embeddings(self.graph.passages[queries]),
-            edge_features=None if features is None else self._tensor(features.edges[rows]),
-            loop_features=None if features is None else self._tensor(features.query_loops[queries]),
-            keep=None if self._keep_edge is None else self._rows(self._keep_edge[rows]),
-        )
+        rows, features = queries[:, None] * self.graph.k + np.arange(self.graph.k), None
+        if self.features is not None:
+            features = self._tensor(self.features.edges[rows]), self._tensor(self.features.query_loops[queries])
+        keep = None if self._keep_edge is None else self._rows(self._keep_edge[rows])
+        return gnn.interactive_queries(h_q, self.passage_embeddings(self.graph.passages[queries]), features, keep)
 
     def interactive_passages(
         self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q: Tensor, h_q_prime: Tensor
@@ -146,9 +143,8 @@ class Neighbourhood:
             h_q_prime,
             self._rows(subgraph.edge_query),
             self._rows(subgraph.edge_passage),
-            edge_features=None if features is None else self._tensor(features[0]),
-            loop_features=None if features is None else self._tensor(features[1]),
-            labelled=labelled,
+            None if features is None else (self._tensor(features[0]), self._tensor(features[1])),
+            labelled,
             labels=(self._rows(subgraph.label_query), self._rows(subgraph.label_passage)),
         )
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import publish, write_json
-from gnn_encoder.gnn.attention import GraphAttention
+from gnn_encoder.gnn.attention import Features, GraphAttention
 from gnn_encoder.gnn.segment import segment_weighted_sum
 from gnn_encoder.pipeline.params import Count, Gate
 from gnn_encoder.pipeline.section import Section, described
@@ -124,8 +124,7 @@ class QueryPassageGNN(nn.Module):
         self,
         h_q: Tensor,
         neighbours: Tensor,
-        edge_features: Tensor | None = None,
-        loop_features: Tensor | None = None,
+        features: Features | None = None,
         keep: Tensor | None = None,
     ) -> Tensor:
         r"""Passage-interactive query embeddings.
@@ -137,12 +136,11 @@ class QueryPassageGNN(nn.Module):
         With one layer, h'_q = h_q. The neighbours are the *cached* embeddings of each query's passages. Features of
         (q, p) and (q, q) are passed only with "cross_encoder". `keep` is False where the graph has no edge.
 
-        *Shape:* h_q (u, d), neighbours (u, k, d), edge_features (u, k, d_e), loop_features (u, d_e), keep (u, k) ->
-        (u, d).
+        *Shape:* h_q (u, d), neighbours (u, k, d), features (u, k, d_e) and (u, d_e), keep (u, k) -> (u, d).
         """
         if self.config.layers == 1:
             return h_q
-        gathered = self.query_attention.dense(h_q, neighbours, edge_features, loop_features, keep)
+        gathered = self.query_attention.dense(h_q, neighbours, features, keep)
         combined: Tensor = self.combine(torch.cat([gathered, h_q], dim=1))
         return combined
 
@@ -153,8 +151,7 @@ class QueryPassageGNN(nn.Module):
         h_q_prime: Tensor,
         edge_query: Tensor,
         edge_passage: Tensor,
-        edge_features: Tensor | None = None,
-        loop_features: Tensor | None = None,
+        features: Features | None = None,
         labelled: Tensor | None = None,
         labels: tuple[Tensor, Tensor] | None = None,
     ) -> Informed:
@@ -171,13 +168,13 @@ class QueryPassageGNN(nn.Module):
             h_p: embeddings of the passages, by the encoder that is being trained. *Shape:* (n, d).
             h_q, h_q_prime: the queries' before Eq. 7, which are summed up, and after. *Shape:* (u, d).
             edge_query, edge_passage: rows of each edge's ends; those of passages ascend. *Shape:* (E,) int64.
-            edge_features, loop_features: of (q, p) and (p, p), only with "cross_encoder". *Shape:* (E, d_e), (n, d_e).
+            features: of (q, p) and (p, p), only with "cross_encoder". *Shape:* (E, d_e), (n, d_e).
             labelled: 1 for edges of queries that are labelled with the passage, else 0; only with `labels` in the
                 configuration, which adds w_l to Eq. 9 where a passage has such an edge. *Shape:* (E,) float.
             labels: rows of each label's query and passage, an edge or not, to sum up. *Shape:* (L,), (L,) int64.
         """
         config, n = self.config, len(h_p)
-        edges = h_q_prime, edge_query, edge_passage, edge_features, loop_features, labelled
+        edges = h_q_prime, edge_query, edge_passage, features, labelled
         gathered, attention = self.passage_attention.ragged(h_p, *edges)  # Eq. 8
         if config.gate == "learned":
             logits = self.gate(torch.cat([gathered, h_p], dim=1))
