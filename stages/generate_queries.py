@@ -29,8 +29,7 @@ def main(stage: Stage) -> None:
     if section.generator.file is None:
         generate(stage, drafts)
     elif distributed.is_first():
-        file = Path(section.generator.file)
-        write_generated(file, project.PASSAGES, drafts, stage.work / "given", section.generated)
+        write_generated(Path(section.generator.file), project.PASSAGES, drafts, stage.work / "given", section.generated)
     distributed.barrier()
     if chosen:
         encoder, matrix = load_encoder(project.RETRIEVER, params.encoder), open_matrix(project.embeddings("retriever"))
@@ -39,8 +38,7 @@ def main(stage: Stage) -> None:
     if distributed.is_first():
         dev = project.queries("dev")
         pairs = relevant_pairs(dev, project.POSITIVES, project.PASSAGES)
-        quality = measure_queries(pairs, dev, project.PASSAGES, target, section.views)
-        write_json(stage.scratch / "quality.json", quality)
+        write_json(stage.scratch / "quality.json", measure_queries(pairs, dev, project.PASSAGES, target, section.views))
 
 
 def generate(stage: Stage, drafts: Path) -> None:

@@ -21,8 +21,6 @@ from gnn_encoder.text.corpus import embed_table
 from gnn_encoder.train.candidates import find_candidates, read_top, score_lists
 from gnn_encoder.train.cross_encoder import train_cross_encoder
 
-log = logging.getLogger(__name__)
-
 
 def main(stage: Stage) -> None:
     """Write what pre-training and fine-tuning learn from; queries.parquet and own.parquet are of pre-training."""
@@ -50,7 +48,7 @@ def main(stage: Stage) -> None:
         candidates = pl.DataFrame(pa.concat_tables(parts))
         pretraining, quality = label_unlabelled(candidates, hidden, section, scored_in("unlabelled", queries))
     elif pair.pseudo_labels:
-        log.info(NOTHING_TO_LABEL)
+        logging.getLogger(__name__).info(NOTHING_TO_LABEL)
     write_table(stage.scratch / "finetune.parquet", EXAMPLES, [examples.to_arrow()])
     write_table(stage.scratch / "pretrain.parquet", EXAMPLES, [pretraining.to_arrow()])
     if distributed.is_first():
