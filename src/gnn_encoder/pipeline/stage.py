@@ -34,7 +34,7 @@ from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.section import parse_yaml
 
 PIPELINE = "dvc.yaml"
-CODE = ("src", "stages")
+CODE, METRICS = ("src", "stages"), "metrics"
 NAME = re.compile(r"\$\{([\w.]+)\}")
 log = logging.getLogger(__name__)
 Files = Callable[[Params], list[Path]]
@@ -52,7 +52,7 @@ class Declared:
     deps: tuple[Path, ...]
     params: tuple[str, ...]  # dotted names in params.yaml; names in systems.yaml are left out
     outs: tuple[Path, ...]
-    metrics: tuple[Path, ...]
+    metrics: tuple[Path, ...]  # all below metrics/, also what DVC does not compare
     plots: tuple[Path, ...]
 
     @property
@@ -104,6 +104,8 @@ def _declared(file: Path, name: str, key: str, item: Any, stage: dict[str, Any])
         return [filled(one) for one in whole]
 
     paths = {part: tuple(map(Path, listed(part))) for part in ("deps", "outs", "metrics", "plots")}
+    kept = tuple(path for path in paths["outs"] if path.parts[0] == METRICS)  # files of git's, no artifacts
+    paths |= {"outs": tuple(path for path in paths["outs"] if path not in kept), "metrics": paths["metrics"] + kept}
     params = tuple(dict.fromkeys(filled(one) for one in stage.get("params", []) if isinstance(one, str)))
     return Declared(file=file, name=name, key=key, item=item, cmd=filled(stage["cmd"]), params=params, **paths)
 
