@@ -13,7 +13,7 @@ from gnn_encoder.gnn.graph import EDGES, NODES, VECTORS, draw, labelled_first, o
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import exact_top_k
-from gnn_encoder.text.corpus import embed_table
+from gnn_encoder.text.corpus import embed_rows, load_encoder
 from gnn_encoder.train.candidates import find_candidates
 
 
@@ -24,7 +24,8 @@ def main(stage: Stage) -> None:
     write_nodes(stage.scratch, training=project.queries("train"), unlabelled=unlabelled, rows=rows)
     distributed.barrier()  # the first rank has written them
     base, k = project.embeddings(item["base"]), params.value(item["k"])
-    queries = embed_table(project.encoder(item["base"]), stage.scratch / NODES, params.encoder)
+    encoder = load_encoder(project.encoder(item["base"]), params.encoder)
+    queries = embed_rows(encoder, stage.scratch / NODES, params.encoder)
     if distributed.is_first():
         np.save(stage.scratch / VECTORS, queries)
     find = partial(exact_top_k, base, k=k, name=item["k"])

@@ -96,7 +96,7 @@ def train_retriever(stage: Stage, model: Path, queries: Path) -> None:
     examples = open_examples(stage.unfinished(project.runs(LEXICAL)) / project.BM25_EXAMPLES.name, queries)
     texts, dev = open_texts(encoder, queries, params.encoder), stage.unfinished(project.POSITIVES.parent)
     how = {"title": "first retriever", "dev": dev / project.DEV_CANDIDATES.name}
-    train_dual_encoder(encoder, texts, examples, "train_retriever", params, model, **how)
+    train_dual_encoder(texts, examples, "train_retriever", params, model, **how)
     if distributed.is_first():
         shutil.rmtree(model / WORK, ignore_errors=True)
     distributed.barrier()

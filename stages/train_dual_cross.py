@@ -31,7 +31,7 @@ def main(stage: Stage) -> None:
     file = project.EXAMPLES if section.examples == "denoised" else project.BM25_EXAMPLES
     examples, part = open_examples(file, queries, scored=True), "dual_cross.finetune"
     texts, views = open_texts(encoder, queries, params, alone=PLAIN_SHARE if section.has_plain_view else 0.0)
-    train_dual_encoder(encoder, texts, examples, part, params, stage.scratch, title=title, views=views)
+    train_dual_encoder(texts, examples, part, params, stage.scratch, title=title, views=views)
 
 
 def pretrain(params: Params, folder: Path, *, paired: bool, title: str) -> None:
@@ -40,7 +40,7 @@ def pretrain(params: Params, folder: Path, *, paired: bool, title: str) -> None:
     encoder = DualEncoder.from_pretrained(params.encoder, pair_length=section.max_length if paired else None)
     examples = generated_examples(count_rows(project.PASSAGES), section.views, section.queries, params.seed, identical)
     texts, views = open_texts(encoder, project.GENERATED_QUERIES, params, alone=1.0)
-    train_dual_encoder(encoder, texts, examples, "dual_cross.pretrain", params, folder, title=title, views=views)
+    train_dual_encoder(texts, examples, "dual_cross.pretrain", params, folder, title=title, views=views)
 
 
 def open_texts(encoder: DualEncoder, queries: Path, params: Params, *, alone: float) -> tuple[Texts, Views | None]:

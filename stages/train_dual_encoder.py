@@ -23,7 +23,7 @@ def main(stage: Stage) -> None:
     examples = open_examples(Path(item["examples"]), queries, own, scored=True)
     texts = open_texts(encoder, queries, params.encoder)
     how = {"title": title_of(stage.key), "alpha": settings.alpha if item.get("passage_centric") else 0.0}
-    train_dual_encoder(encoder, texts, examples, section, params, stage.scratch, **how)
+    train_dual_encoder(texts, examples, section, params, stage.scratch, **how)
 
 
 if __name__ == "__main__":

@@ -43,10 +43,10 @@ def main(stage: Stage) -> None:
         texts = open_texts(encoder, queries_of(system), params.encoder), dev.tokens
         if over_corpus:  # L(q) of `corpus_loss`
             encoder.fix_passages()
-            learnt = LearntEmbeddings(encoder, *texts, cached=of_base)
+            learnt = LearntEmbeddings(*texts, cached=of_base)
             task: GNNTask = CorpusTask(gnn, graphs, joint, learnt, factor=factor)
         else:  # Eq. 12, `batch_loss`
-            task = GNNTask(gnn, graphs, joint, LearntEmbeddings(encoder, *texts), scale=encoder.scale)
+            task = GNNTask(gnn, graphs, joint, LearntEmbeddings(*texts), scale=encoder.scale)
         groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate), *task.groups(mgt.joint.gnn_learning_rate)]
         evaluations = max(train.JOINT, params.dev.evaluations) if over_corpus else params.dev.evaluations
         history += train.fit_phase(task, groups, joint, stage.work / "joint", "encoder and GNN", evaluations, start)

@@ -48,7 +48,7 @@ def train(params: Params, base: str, model: Path, work: Path) -> None:
     batches = (lambda number: drawn.batch(number)[0]), len(drawn)
     asked, pool = dev.embed(sample.queries), gather_rows(cached, sample.pool).astype(np.float32)
     start = reciprocal_ranks(torch.from_numpy(asked), torch.from_numpy(pool), sample.relevant, own=sample.own).mean()
-    task = ContrastiveTask(encoder, texts, examples, *batches, dev=(sample, dev.tokens))
+    task = ContrastiveTask(texts, examples, *batches, dev=(sample, dev.tokens))
     groups, title = [parameter_group(encoder, section.learning_rate)], project.title_of(CONTROL)
     history = fit_phase(task, groups, drawn, work, title, params.dev.evaluations, float(start))
     encoder.save(model)

@@ -79,7 +79,7 @@ def pretrain(params: Params, folder: Path, *, paired: bool) -> list[TrainingBatc
     """What it trains on, step by step."""
     seen: list[TrainingBatch] = []
 
-    def step(encoder: object, texts: object, batch: TrainingBatch, *rest: object, **more: object) -> float:
+    def step(texts: object, batch: TrainingBatch, *rest: object, **more: object) -> float:
         return seen.append(batch) or 0.0
 
     with pytest.MonkeyPatch.context() as patch:
@@ -112,7 +112,7 @@ def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> No
 def test_hard_negatives(params: Params, tmp_path: Path, kind: str, step: int) -> None:
     main, seen = stage("train_dual_cross")["main"], list[Examples]()
     main.__globals__.update({"DualEncoder": Mock(), "open_texts": lambda *rest, **more: (None, None)})
-    main.__globals__["train_dual_encoder"] = lambda encoder, texts, examples, *rest, **more: seen.append(examples)
+    main.__globals__["train_dual_encoder"] = lambda texts, examples, *rest, **more: seen.append(examples)
     main(Mock(params=change(params, examples=kind), key="dual_cross", item="paired"))
     (first, *_), (negative, *_) = seen[0].positives.values, seen[0].negatives.values
     assert len(seen[0].queries) and negative == (first + step) % 120

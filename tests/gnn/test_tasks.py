@@ -52,7 +52,8 @@ class World:
     """Everything a task needs, with caches that are no encoder's: what reads the wrong kind of embedding is caught."""
 
     def __init__(self, model: Path, texts: Texts, examples: Examples, kind: str) -> None:
-        self.encoder, self.texts, self.examples = tiny_encoder(model).float(), texts, examples
+        self.encoder, self.examples = tiny_encoder(model).float(), examples
+        self.texts = replace(texts, encoder=self.encoder)
         n = N + UNLABELLED[kind]
         passages = (np.arange(n)[:, None] + np.array([11, 1, 9])) % M  # among them one that each query is labelled with
         graph = Graph(passages=passages, score=np.cos(np.arange(n * K)), n_passages=M)
@@ -172,7 +173,7 @@ class Case:
             world.supervision = replace(world.supervision, examples=world.examples)
             patch.setattr("gnn_encoder.gnn.masking.WHOLE", self.whole)
             patch.setattr("gnn_encoder.gnn.masking.SAMPLE", M)
-        texts = world.encoder, world.texts, world.texts.query_tokens, cached if self.whole else None
+        texts = world.texts, world.texts.query_tokens, cached if self.whole else None
         embeddings = LearntEmbeddings(*texts) if self.learns else cached
         learning = world.gnn, (near or world.near, world.near), world.supervision, embeddings
         over_batches = GNNTask(*learning, scale=world.encoder.scale)
@@ -251,7 +252,7 @@ def test_dev_scores(world: World, name: str, monkeypatch: pytest.MonkeyPatch) ->
 def test_the_control(world: World) -> None:
     drawn, dev = world.supervision, (world.supervision.dev, world.texts.query_tokens)
     steps = (lambda number: drawn.batch(number)[0]), len(drawn)
-    task = ContrastiveTask(world.encoder, world.texts, drawn.examples, *steps, dev=dev)
+    task = ContrastiveTask(world.texts, drawn.examples, *steps, dev=dev)
     check_steps(
         task, [world.encoder], lambda number: world.loss(world.supervision.batch(number)[0], *world.embeddings())
     )

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.train.dual_encoder import Texts, batch_loss, contrastive_step, represent_passages, represent_queries
+from gnn_encoder.train.dual_encoder import Texts, batch_loss, contrastive_step
 from gnn_encoder.train.examples import Examples, TrainingBatch
 
 from .conftest import tiny_encoder
@@ -39,7 +39,7 @@ def test_chunks_equal_one_batch(
     expected = batch_loss(queries, passages, BATCH, examples, whole.scale, alpha=alpha)
     expected.backward()
     in_parts = read_by(parts, texts, chunk, batch_tokens)
-    assert contrastive_step(parts, in_parts, BATCH, examples, alpha=alpha) == pytest.approx(expected.item(), abs=1e-12)
+    assert contrastive_step(in_parts, BATCH, examples, alpha=alpha) == pytest.approx(expected.item(), abs=1e-12)
     found, wanted = gradients(parts), gradients(whole)
     assert len(wanted) > 30
     assert max(float(g.abs().max()) for g in wanted.values()) > 1e-3
@@ -66,11 +66,11 @@ def test_with_dropout_the_second_pass_repeats_the_first(
 ) -> None:
     encoder = tiny_encoder(tiny_model, dropout=0.3).train()
     texts = read_by(encoder, texts, chunk)
-    one, other = (represent_queries(encoder, texts, BATCH.queries) for _ in range(2))
+    one, other = (texts.represent_queries(BATCH.queries) for _ in range(2))
     assert float((one.value - other.value).detach().abs().max()) > 1e-2, "dropout does drop"
-    passages = represent_passages(encoder, texts, BATCH.passages).chunks
+    passages = texts.represent_passages(BATCH.passages).chunks
     torch.manual_seed(5)
-    contrastive_step(encoder, texts, BATCH, examples)
+    contrastive_step(texts, BATCH, examples)
     found, after = gradients(encoder), torch.get_rng_state()
     # The same chunks, in the same order, from the same seed, all with their graphs.
     encoder.zero_grad()
@@ -92,10 +92,10 @@ def test_a_chunk_has_the_tokens_of_so_many_longest_passages(tiny_model: Path, te
     encoder = tiny_encoder(tiny_model)
     assert texts.queries(BATCH.queries).lengths.tolist() == [6, 6, 10, 10, 10]
     for size, expected in ((2, [[2, 3], [4, 0, 1]]), (5, [[2, 3, 4, 0, 1]])):
-        chunks = represent_queries(encoder, read_by(encoder, texts, size), BATCH.queries).chunks
+        chunks = read_by(encoder, texts, size).represent_queries(BATCH.queries).chunks
         assert [chunk.tolist() for chunk in chunks] == expected
     for frozen in (False, True):  # a side without gradient is left alone
-        passages = represent_passages(encoder.requires_grad_(not frozen), read_by(encoder, texts, 3), BATCH.passages)
+        passages = read_by(encoder.requires_grad_(not frozen), texts, 3).represent_passages(BATCH.passages)
         if frozen:
             passages.value.sum().backward()
         passages.backward()

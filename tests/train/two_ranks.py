@@ -28,7 +28,7 @@ def step(texts: Texts, asked: np.ndarray, alpha: float) -> tuple[float, list[tor
     """Loss and gradients of a Dual-Cross-Encoder that reads some generated queries with a hard negative each."""
     batch = TrainingBatch(asked, np.concatenate([asked // 3, (asked + 10) % 12]))
     texts.encoder.zero_grad()
-    loss = contrastive_step(texts.encoder, texts, batch, generated_examples(12, 3, None, 0), alpha=alpha)
+    loss = contrastive_step(texts, batch, generated_examples(12, 3, None, 0), alpha=alpha)
     return summed(loss, list(texts.encoder.parameters()))
 
 

@@ -16,10 +16,9 @@ from gnn_encoder.gnn.network import QueryPassageGNN
 from gnn_encoder.text.batches import WINDOW
 from gnn_encoder.text.corpus import embed_passages, embed_queries
 from gnn_encoder.text.device import device
-from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import DevSample, no_grad_eval, reciprocal_ranks, shared_rows
-from gnn_encoder.train.dual_encoder import Representations, Texts, batch_loss, represent_passages, represent_queries
+from gnn_encoder.train.dual_encoder import Representations, Texts, batch_loss
 from gnn_encoder.train.examples import Examples, local_part, local_share
 from gnn_encoder.train.loop import parameter_group
 
@@ -114,38 +113,38 @@ class CachedEmbeddings:
 
 
 class LearntEmbeddings:
-    """Those of the encoder that is being trained, with gradient where gradients are recorded; methods as above.
+    """Those of the encoder of `texts`, which is being trained, with gradient where they are recorded; methods as above.
 
     `texts` are the graph's queries, of which the training queries are the first, and the passages. In the paper the
     graph's nodes learn too. With `cached` they stay as they are there, E_P with them: a step of the softmax over the
     corpus reads all passages, which only M_de's cache can give.
     """
 
-    def __init__(
-        self, encoder: DualEncoder, texts: Texts, dev_texts: TextTokens, cached: CachedEmbeddings | None = None
-    ) -> None:
-        self.modules: dict[str, nn.Module] = {"encoder": encoder}
-        self._encoder, self._texts, self._dev_texts, self._cached = encoder, texts, dev_texts, cached
-        encoder.train()
+    def __init__(self, texts: Texts, dev_texts: TextTokens, cached: CachedEmbeddings | None = None) -> None:
+        self.modules: dict[str, nn.Module] = {"encoder": texts.encoder}
+        self._texts, self._dev_texts, self._cached = texts, dev_texts, cached
+        texts.encoder.train()
 
     def asked(self, rows: Rows) -> Representations:
         """E_Q, which learns."""
-        return represent_queries(self._encoder, self._texts, rows)
+        return self._texts.represent_queries(rows)
 
     def nodes(self, near: Neighbourhood, subgraph: Subgraph) -> Nodes:
         """E_P and E_Q, which learn in a step, or the cached ones."""
         if self._cached is not None:
             return self._cached.nodes(near, subgraph)
-        encoder, texts, limit = self._encoder, self._texts, self._texts.batch_tokens
+        encoder, texts, limit = self._texts.encoder, self._texts, self._texts.batch_tokens
         if not torch.is_grad_enabled():
             h_p = embed_passages(encoder, texts.passage_tokens, limit, subgraph.passages)
             return fixed(h_p), fixed(embed_queries(encoder, texts.query_tokens, limit, subgraph.queries))
         nobody, learnt = fixed(np.empty((0, encoder.dimension), dtype=np.float32)), subgraph.queries
-        return represent_passages(encoder, texts, subgraph.passages), self.asked(learnt) if len(learnt) else nobody
+        return texts.represent_passages(subgraph.passages), self.asked(learnt) if len(learnt) else nobody
 
     def dev_queries(self, sample: DevSample) -> Tensor:
         """E_Q by the present weights."""
-        return fixed(embed_queries(self._encoder, self._dev_texts, self._texts.batch_tokens, sample.queries)).value
+        return fixed(
+            embed_queries(self._texts.encoder, self._dev_texts, self._texts.batch_tokens, sample.queries)
+        ).value
 
 
 class GNNTask:

@@ -142,13 +142,8 @@ def load_encoder(model: Path, section: Encoder) -> DualEncoder:
     return DualEncoder.load(model, precision=section.precision).for_inference()
 
 
-def embed_table(model: Path, table: Path, section: Encoder) -> Matrix:
-    """The queries of a table, embedded by a dual-encoder's folder. *Shape:* (queries, d)."""
-    return embed_rows(load_encoder(model, section), table, section)
-
-
 def embed_rows(encoder: DualEncoder, table: Path, section: Encoder, rows: Rows | None = None) -> Matrix:
-    """As `embed_table`, for an encoder that is open, or some rows of the table. *Shape:* (queries, d)."""
+    """E_Q of some rows of a queries table; None: of all. *Shape:* rows (n,) -> (n, d)."""
     return embed_queries(encoder, open_queries(table, encoder), section.batch_tokens, rows)
 
 

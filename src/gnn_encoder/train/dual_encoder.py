@@ -111,6 +111,14 @@ class Texts:
         """Passages by row, alone, padded."""
         return single_batch(self.passage_tokens, rows, self.encoder.template, self.encoder.settings.passage_length)
 
+    def represent_queries(self, rows: Rows) -> Representations:
+        """E_Q of some queries."""
+        return self.represented(self.encoder.encode_queries, self.queries(rows))
+
+    def represent_passages(self, rows: Rows) -> Representations:
+        """E_P of some passages, read alone."""
+        return self.represented(self.encoder.encode_passages, self.passages(rows))
+
     def passages_of(self, batch: TrainingBatch, part: Rows) -> Batch:
         """The passages `batch.passages[part]` as E_P reads them: alone, or together with a query.
 
@@ -136,16 +144,6 @@ def open_texts(encoder: DualEncoder, queries: Path, section: Encoder) -> Texts:
     """The texts of a table of queries, and the passages."""
     sides = open_queries(queries, encoder), open_passages(encoder)
     return Texts(encoder, *sides, batch_tokens=section.batch_tokens, chunk_size=section.chunk_size)
-
-
-def represent_queries(encoder: DualEncoder, texts: Texts, rows: Rows) -> Representations:
-    """E_Q of some queries."""
-    return texts.represented(encoder.encode_queries, texts.queries(rows))
-
-
-def represent_passages(encoder: DualEncoder, texts: Texts, rows: Rows) -> Representations:
-    """E_P of some passages, read alone."""
-    return texts.represented(encoder.encode_passages, texts.passages(rows))
 
 
 def batch_loss(
@@ -199,12 +197,10 @@ def gather(rows: Tensor, places: Rows, count: int) -> Tensor:
     return result
 
 
-def contrastive_step(
-    encoder: DualEncoder, texts: Texts, batch: TrainingBatch, examples: Examples, *, alpha: float = 0.0
-) -> float:
+def contrastive_step(texts: Texts, batch: TrainingBatch, examples: Examples, *, alpha: float = 0.0) -> float:
     """Forward and backward of one batch by Eq. 1 and `batch_loss`. Returns this rank's share of the mean loss."""
-    asked, places = local_part(batch)
-    queries = represent_queries(encoder, texts, batch.queries[asked])
+    (asked, places), encoder = local_part(batch), texts.encoder
+    queries = texts.represent_queries(batch.queries[asked])
     passages = texts.represented(encoder.encode_passages, texts.passages_of(batch, places))
     loss = batch_loss(queries.value, passages.value, batch, examples, encoder.scale, alpha=alpha)
     loss.backward()
@@ -215,9 +211,8 @@ def contrastive_step(
 
 @dataclass
 class ContrastiveTask:
-    """Training of a dual-encoder by `batch_loss`, in which `alpha` is the weight of PAIR's passage-centric loss."""
+    """Training of the encoder of `texts` by `batch_loss`; `alpha` is the weight of PAIR's passage-centric loss."""
 
-    encoder: DualEncoder
     texts: Texts
     examples: Examples
     draw: Callable[[int], TrainingBatch]  # the batch of each of so many steps
@@ -227,24 +222,23 @@ class ContrastiveTask:
     alpha: float = 0.0
 
     def __post_init__(self) -> None:
-        self.modules: dict[str, nn.Module] = {"encoder": self.encoder}
-        self.encoder.train()
+        self.modules: dict[str, nn.Module] = {"encoder": self.texts.encoder}
+        self.texts.encoder.train()
 
     def __len__(self) -> int:
         return self.steps
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch, through GradCache."""
-        return contrastive_step(self.encoder, self.texts, self.draw(number), self.examples, alpha=self.alpha)
+        return contrastive_step(self.texts, self.draw(number), self.examples, alpha=self.alpha)
 
     def evaluate(self) -> float:
         """RR@10 of the dev sample by retrieval."""
-        read = self.views or Views(inputs=passage_inputs(self.encoder, self.texts.passage_tokens))
-        return retrieval_score(self.encoder, *self.dev, read, self.texts.batch_tokens)
+        read = self.views or Views(inputs=passage_inputs(self.texts.encoder, self.texts.passage_tokens))
+        return retrieval_score(self.texts.encoder, *self.dev, read, self.texts.batch_tokens)
 
 
 def train_dual_encoder(
-    encoder: DualEncoder,
     texts: Texts,
     examples: Examples,
     section: str,
@@ -258,10 +252,11 @@ def train_dual_encoder(
 ) -> None:
     """Train as `section` of params.yaml says, and write the best weights; the log calls it `title`."""
     settings: Contrastive = params.value(section)
+    encoder = texts.encoder
     encoder.freeze_lower(params.encoder.frozen_layers)
     found, own = read_table(dev, DEV_CANDIDATES), Identical.read(project.IDENTICAL, "dev").own
     sample = pooled_sample(found, count_rows(project.PASSAGES), own), open_queries(project.queries("dev"), encoder)
     batches = BatchSampler(len(examples), settings.steps, settings.batch_size, stream(params.seed, section))
     draw = partial(batches.draw, examples, negatives=settings.negatives)
-    task = ContrastiveTask(encoder, texts, examples, draw, len(batches), dev=sample, views=views, alpha=alpha)
+    task = ContrastiveTask(texts, examples, draw, len(batches), dev=sample, views=views, alpha=alpha)
     fit_evenly(task, encoder, settings.learning_rate, params, folder, name="contrastive", title=title)
