@@ -3,7 +3,7 @@
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.faiss_index import index_system
-from gnn_encoder.text.corpus import load_encoder
+from gnn_encoder.text.corpus import embed_judged, load_encoder
 
 
 def main(stage: Stage) -> None:
@@ -11,7 +11,7 @@ def main(stage: Stage) -> None:
     params, system = stage.params, stage.key
     encoder, matrix = load_encoder(project.encoder(system), params.encoder), project.embeddings(system)
     index, runs = (stage.unfinished(place(system)) for place in (project.index, project.runs))
-    index_system(encoder, system, matrix, index, runs, params)
+    index_system(embed_judged(encoder, params.encoder), system, matrix, index, runs, params)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def main(stage: Stage) -> None:
         forms = {name: one.by for name, one in reordered.items() if one.by in METHODS and one.base == base}
         methods = {folders[name]: (name, method) for name, method in forms.items()}
         controls.write_closed_forms(encoded(base), methods, matrix, dev, params)
-        index_system(encoded(base).encoder, system, matrix, index, runs, params)
+        index_system(encoded(base).splits, system, matrix, index, runs, params)
     logged = dict[str, controls.WithLog]()
     for system, base in ((name, one.base) for name, one in reordered.items() if one.by == "logged"):
         logged[base] = controls.rank_with_log(encoded(base), project.runs(base), dev, params)

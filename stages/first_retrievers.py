@@ -21,7 +21,7 @@ from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.exact import exact_top_k
 from gnn_encoder.search.faiss_index import index_system, new_index
-from gnn_encoder.text.corpus import embed_rows, load_encoder, origin_of, same_encoder, write_matrix
+from gnn_encoder.text.corpus import embed_judged, embed_rows, load_encoder, origin_of, same_encoder, write_matrix
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.train.candidates import find_candidates
 from gnn_encoder.train.dev import write_dev
@@ -45,7 +45,8 @@ def main(stage: Stage) -> None:
     if distributed.is_first():
         with distributed.alone():
             folders = {name: stage.unfinished(project.runs(name)) for name in (LEXICAL, UNTOUCHED)}
-            index_system(encoder, UNTOUCHED, matrix, index, folders[UNTOUCHED], params)
+            queries = embed_judged(encoder, params.encoder)
+            index_system(queries, UNTOUCHED, matrix, index, folders[UNTOUCHED], params)
             rank_by_words(stage, folders[LEXICAL])
             write_dev(stage.unfinished(project.POSITIVES.parent), folders, params)
     distributed.barrier()

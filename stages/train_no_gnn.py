@@ -14,7 +14,7 @@ from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import CONTROL, MAIN
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.faiss_index import index_system
-from gnn_encoder.text.corpus import load_encoder, origin_of, same_encoder, write_matrix
+from gnn_encoder.text.corpus import embed_judged, load_encoder, origin_of, same_encoder, write_matrix
 from gnn_encoder.train.dev import reciprocal_ranks
 from gnn_encoder.train.dual_encoder import ContrastiveTask, open_texts
 from gnn_encoder.train.examples import open_examples
@@ -32,7 +32,7 @@ def main(stage: Stage) -> None:
     write_matrix(encoder, matrix, params, origin_of(model, project.PASSAGES), encoded=encoded)
     if distributed.is_first():
         with distributed.alone():
-            index_system(encoder, CONTROL, matrix, index, runs, params)
+            index_system(embed_judged(encoder, params.encoder), CONTROL, matrix, index, runs, params)
     distributed.barrier()
 
 

@@ -159,6 +159,8 @@ def test_the_hybrid_takes_the_best_of_each_source(params: Params) -> None:
     assert (Path("written") / LABELLED).is_dir() == bool(log.setting["weight"])
     shutil.copytree(project.encoder(BASE), project.encoder("untouched"))
     shutil.copytree(project.RUNS / "bm25", project.RUNS / "untouched")  # which finds nearly all on the tiny corpus
+    for split in project.JUDGED:
+        shutil.copy(project.asked(BASE, split), project.asked("untouched", split))
     write("hybrid", params, Path("again"), dense=[BASE, "untouched"])
     facts: Any = read_choice(Path("again")).facts
     assert facts["dense"] == "untouched" and facts["dev_untouched"] > facts["dev_dual_encoder"]

@@ -30,7 +30,7 @@ DEV_QUERIES = 2_000  # most judged dev queries that choose
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """Queries by a system's encoder, embedded once for all that need them."""
+    """Queries by a system's encoder: those that are judged as its stage embedded them, and the labelled ones."""
 
     base: str
     encoder: DualEncoder
@@ -40,7 +40,7 @@ class Encoded:
 
     @classmethod
     def of(cls, base: str, section: Encoder) -> Self:
-        """Embed the queries."""
+        """Read and embed the queries."""
         encoder, pairs = load_encoder(project.encoder(base), section), relevant_pairs(*project.tables("train"))
         rows, places = np.unique(pairs["query"].to_numpy(), return_inverse=True)
         return cls(
@@ -48,7 +48,7 @@ class Encoded:
             encoder=encoder,
             labels=pairs.with_columns(query=pl.Series(places)),
             labelled=embed_rows(encoder, project.queries("train"), section, rows),
-            splits={split: embed_rows(encoder, project.queries(split), section) for split in project.JUDGED},
+            splits={split: np.load(project.asked(base, split)) for split in project.JUDGED},
         )
 
 

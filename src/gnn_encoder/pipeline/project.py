@@ -103,6 +103,11 @@ def run_file(system: str, split: str) -> Path:
     return runs(system) / f"{split}.trec.gz"
 
 
+def asked(system: str, split: str) -> Path:
+    """Embeddings of a split's queries by a dense system, beside its run."""
+    return runs(system) / f"{split}.npy"
+
+
 def measured(system: str) -> Path:
     """Folder of a system's measures, one value for each query and measure."""
     return MEASURES / registry().systems[system].branch / system

@@ -2,12 +2,12 @@
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import faiss
 import numpy as np
@@ -23,9 +23,6 @@ from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, wr
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.search.exact import MERGE_ENTRIES, checked, iterate_views, least, of_scores, once, top, unpack
-
-if TYPE_CHECKING:
-    from gnn_encoder.text.encoder import DualEncoder
 
 log = logging.getLogger(__name__)
 INDEX = "index.faiss"
@@ -220,20 +217,20 @@ class TableRows:
         return [row for group, at in places for row in self._group(group).slice(at, 1).to_pylist()]
 
 
-def index_system(encoder: "DualEncoder", system: str, matrix: Path, index: Path, runs: Path, params: Params) -> None:
-    """Write the index of a system's passage embeddings, and the runs of the dev and test queries.
+def index_system(
+    queries: Mapping[str, Matrix], system: str, matrix: Path, index: Path, runs: Path, params: Params
+) -> None:
+    """Write the index of a system's passage embeddings, the runs of its `queries`, by split, and their embeddings.
 
     A run holds `retrieve.depth` passages of each query or all, but never the query itself.
     """
-    from gnn_encoder.text.corpus import embed_rows  # only here: it loads torch
-
     build(matrix, index, factory=params.index.factory, pids=project.PASSAGES, system=system, seed=params.seed)
     opened, depth = PassageIndex.open(index), params.retrieve.depth
-    for split in project.JUDGED:
+    for split, embedded in queries.items():
         table, identical = project.queries(split), Identical.read(project.IDENTICAL, split)
-        queries = embed_rows(encoder, table, params.encoder)
-        ranking = identical.search(partial(opened.search, queries), depth, opened.passages)
+        ranking = identical.search(partial(opened.search, embedded), depth, opened.passages)
         if few := (ranking[0] < 0).any(axis=1).mean() if depth < opened.passages else 0:
             told = f"index.factory {opened.factory} found less than retrieve.depth, {depth}, for {few:.0%} of {split}'s"
             log.warning("warning: %s queries: its measures are too low; take fewer lists, or HNSW32 or Flat", told)
         write_ranking(runs / project.run_file(system, split).name, ranking, table, project.PASSAGES, system)
+        np.save(runs / project.asked(system, split).name, embedded)

@@ -147,6 +147,11 @@ def embed_rows(encoder: DualEncoder, table: Path, section: Encoder, rows: Rows |
     return embed_queries(encoder, open_queries(table, encoder), section.batch_tokens, rows)
 
 
+def embed_judged(encoder: DualEncoder, section: Encoder) -> dict[str, Matrix]:
+    """E_Q of the dev and test queries, by split."""
+    return {split: embed_rows(encoder, project.queries(split), section) for split in project.JUDGED}
+
+
 def write_matrix(encoder: DualEncoder, folder: Path, params: Params, origin: Origin, **source: Any) -> None:
     """Write the matrix of the passages, each read alone; `source`: `encoded` and `transform` of `encode_corpus`."""
     inputs, how = passage_inputs(encoder, open_passages(encoder)), params.cache_passages
