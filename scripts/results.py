@@ -16,9 +16,9 @@ from pathlib import Path
 from gnn_encoder.base.errors import UserError, report_errors
 from gnn_encoder.base.files import read_json, write_json
 from gnn_encoder.evaluate.measures import Means
-from gnn_encoder.evaluate.tables import Claim, Table, difference, markdown, points
+from gnn_encoder.evaluate.tables import Claim, Table, difference, markdown, of_other_data, points
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.pipeline.project import JUDGED, MAIN, METRICS, UNTOUCHED
+from gnn_encoder.pipeline.project import JUDGED, MAIN, METRICS, UNTOUCHED, title_of
 
 RESULTS, DEFAULT = Path("results"), "default"
 TOLERANCE = 0.01  # what another processor, which rounds otherwise, may change of a measure
@@ -51,6 +51,8 @@ def record(name: str, given: argparse.Namespace) -> None:
 
 def check(name: str) -> bool:
     """Print this clone's scores beside the recorded ones; whether none differs by more than the tolerance."""
+    if told := of_other_data(load_params(), BASE):  # of a clone in which nothing ran, metrics/ are the committed ones
+        raise UserError(f"{METRICS / MAIN}: {told}; run it first")
     measure, worst, rows = load_params().evaluate.significance, 0.0, list[list[str]]()
     for split in JUDGED:
         expected, found = committed(name, split), read_json(METRICS / MAIN / f"{split}.json", Means)
@@ -59,7 +61,7 @@ def check(name: str) -> bool:
         for system, values in expected.items():
             worst = max(worst, *(abs(value - found[system][one]) for one, value in values.items()))
             both = values[measure], found[system][measure]
-            rows.append([system, split, *map(points, both), f"{100 * (both[1] - both[0]):+.1f}"])
+            rows.append([title_of(system), split, *map(points, both), f"{100 * (both[1] - both[0]):+.1f}"])
     print(
         markdown(Table(title="", columns=["system", "split", f"{measure} recorded", "here", "difference"], rows=rows))
     )

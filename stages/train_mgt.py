@@ -1,4 +1,8 @@
-"""train_mgt SYSTEM: GNN and dual-encoder by Masked Graph Training (section 3.4, Algorithm 1), in two phases."""
+"""train_mgt SYSTEM: GNN and dual-encoder by Masked Graph Training (section 3.4, Algorithm 1), in two phases.
+
+Of Algorithm 1, lines 3 to 6, which queries are masked, are `gnn/masking.py`; lines 7 to 11, a step, are `step` of
+`gnn/tasks.py`; the loop over steps is `fit` of `train/loop.py`.
+"""
 
 from gnn_encoder.gnn import train
 from gnn_encoder.gnn.graph import open_nodes, queries_of

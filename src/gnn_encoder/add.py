@@ -58,7 +58,7 @@ def add_passages(system: str, path: Path) -> str:
             _write(system, before, folder, new)
         (home / "next").symlink_to(str(total))
         (home / "next").replace(link)
-    return f"added {len(new):,} passages; {system} now has {total:,}, and other systems are as they were"
+    return f"{system} now has {total:,} passages, {len(new):,} of them new; `rm -r {home}` takes all added ones out"
 
 
 def _read(path: Path, before: Path) -> pl.DataFrame:

@@ -203,13 +203,8 @@ def results(
         folder = project.METRICS / first
         hidden = f"{folder}: came with this clone, in which other systems were measured since; measure this branch anew"
         raise UserError(f"{hidden} (`dvc repro`, or -P)") if folder.is_dir() else not_built(folder)
-    baseline = registry().branches[first].baseline
-    if not (project.measured(baseline) / project.VALUES).is_file():
-        committed = "these are the committed figures, whatever data params.yaml names"
-        former = "docs/results.md says which are of a former default: do not compare branches"
-        _warn(f"nothing has run in this clone: {committed}; {former}")
-    elif not project.is_prepared(params) or not tables.is_of_prepared(baseline):
-        _warn(f"these figures are of other data than {params.data.source}, which params.yaml now names: it has not run")
+    if told := tables.of_other_data(params, registry().branches[first].baseline):
+        _warn(told)
     for table in found:
         typer.echo(tables.titled(table) + "\n")
     typer.echo(f"{tables.HOW_TO_READ}\n")

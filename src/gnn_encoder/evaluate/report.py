@@ -140,8 +140,9 @@ def render(params: Params) -> str:
     environment.globals["marks"] = {BETTER: "better", WORSE: "worse"}
     statistics = _record(project.PREPARED / "statistics.json")
     passages = statistics.get("passages", {}).get("passages")
-    data = f"{passages:,} passages" if passages else "not prepared: dvc repro prepare"
-    facts = {"Data": f"{params.data.source}, {data}", "Base model": params.encoder.model, "Seed": str(params.seed)}
+    told = tables.of_other_data(params, registry().branches[MAIN].baseline)
+    data = told or f"{params.data.source}, {passages or 0:,} passages"
+    facts = {"Data": data, "Base model": params.encoder.model, "Seed": str(params.seed)}
     text = Path("params.yaml").read_text(encoding="utf-8")
     return environment.get_template("report.html").render(facts=facts, parts=page_parts(params), params=text)
 

@@ -15,6 +15,7 @@ from gnn_encoder.base.errors import UserError, without_controls
 from gnn_encoder.base.files import Form, read_json
 from gnn_encoder.evaluate.measures import Comparison, Comparisons, Means, compare_with, means_by_system
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL, LOGGED, MAIN, UNTOUCHED, registry, title_of
 
 log = logging.getLogger(__name__)
@@ -152,6 +153,15 @@ def is_of_prepared(system: str) -> bool:
     judged = pl.scan_parquet(values).filter(pl.col("split") == "test")
     others = judged.join(pl.scan_parquet(project.queries("test")), on="qid", how="anti")
     return others.head(1).collect().is_empty()
+
+
+def of_other_data(params: Params, system: str) -> str:
+    """What to say where the figures of a system are not of the data that params.yaml names; else nothing."""
+    if not (project.measured(system) / project.VALUES).is_file():
+        return "nothing has run in this clone: these are the committed figures, whatever data params.yaml names"
+    if project.is_prepared(params) and is_of_prepared(system):
+        return ""
+    return f"these figures are of other data than {params.data.source}, which params.yaml now names: it has not run"
 
 
 def results_table(branch: str, split: str, means: Means, compared: Comparisons, tested: str) -> Table:
