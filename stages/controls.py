@@ -25,11 +25,13 @@ def main(stage: Stage) -> None:
         matrix, index, runs = map(stage.unfinished, places)
         forms = {name: one.by for name, one in reordered.items() if one.by in METHODS and one.base == base}
         methods = {folders[name]: (name, method) for name, method in forms.items()}
-        controls.write_closed_forms(encoded(base), methods, matrix, dev, params)
-        index_system(encoded(base).splits, system, matrix, index, runs, params)
+        queries = encoded(base, project.runs(base))
+        controls.write_closed_forms(queries, methods, matrix, dev, params)
+        index_system(queries.splits, system, matrix, index, runs, params)
     logged = dict[str, controls.WithLog]()
     for system, base in ((name, one.base) for name, one in reordered.items() if one.by == "logged"):
-        logged[base] = controls.rank_with_log(encoded(base), project.runs(base), dev, params)
+        of_base = project.runs(base)
+        logged[base] = controls.rank_with_log(encoded(base, of_base), of_base, dev, params)
         logged[base].known.save(folders[system] / LABELLED)
         controls.write_control(folders[system], system, logged[base].choice, logged[base].rankings)
     found = {name: project.runs(name) for name in known.dense if project.runs(name) in stage.inputs}

@@ -62,7 +62,7 @@ def test_the_page_is_whole_and_safe(one_branch: Path, params: Params) -> None:
 
 def test_nothing_has_run(empty: Path, params: Params) -> None:
     text = text_of(render(params))
-    for told in ("nothing has run in this clone", "dvc repro pipelines/pair/dvc.yaml", "# The parameters of the experiment"):
+    for told in ("nothing has run in this clone", "dvc repro pipelines/pair/", "# The parameters of the experiment"):
         assert told in text
 
 

@@ -39,8 +39,8 @@ class Encoded:
     splits: Mapping[str, Matrix]  # split -> its queries, (queries of the split, d)
 
     @classmethod
-    def of(cls, base: str, section: Encoder) -> Self:
-        """Read and embed the queries."""
+    def of(cls, base: str, runs: Path, section: Encoder) -> Self:
+        """Read what lies beside the system's runs, and embed the labelled queries."""
         encoder, pairs = load_encoder(project.encoder(base), section), relevant_pairs(*project.tables("train"))
         rows, places = np.unique(pairs["query"].to_numpy(), return_inverse=True)
         return cls(
@@ -48,7 +48,7 @@ class Encoded:
             encoder=encoder,
             labels=pairs.with_columns(query=pl.Series(places)),
             labelled=embed_rows(encoder, project.queries("train"), section, rows),
-            splits={split: np.load(project.asked(base, split)) for split in project.JUDGED},
+            splits={split: np.load(runs / project.asked(base, split).name) for split in project.JUDGED},
         )
 
 
@@ -140,7 +140,7 @@ def write_hybrid(
     folder: Path,
     dense: Mapping[str, Path],
     logged: Mapping[str, WithLog],
-    encoded: Callable[[str], Encoded],
+    encoded: Callable[[str, Path], Encoded],
     dev: DevQueries,
     params: Params,
 ) -> None:
@@ -154,7 +154,7 @@ def write_hybrid(
     found = (read_ranked(runs, "dev")[0][dev.rows, : dev.depth] for runs in dense.values())
     side = best_on_dev([Setting(system=name) for name in dense], found, dev)
     if (name := str(side.setting["system"])) not in logged:
-        logged = {name: rank_with_log(encoded(name), dense[name], dev, params), **logged}
+        logged = {name: rank_with_log(encoded(name, dense[name]), dense[name], dev, params), **logged}
         logged[name].choice.tell(f"{HYBRID}, log beside {name}")
     best = max(logged, key=lambda name: logged[name].choice.chosen.value)
     choice, rankings = logged[best].choice, logged[best].rankings
