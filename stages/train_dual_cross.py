@@ -30,7 +30,7 @@ def main(stage: Stage) -> None:
     encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
     file = project.EXAMPLES if section.examples == "denoised" else project.BM25_EXAMPLES
     examples, part = open_examples(file, queries, scored=True), "dual_cross.finetune"
-    texts, views = open_texts(encoder, queries, params, alone=PLAIN_SHARE if section.has_plain_view else 0.0)
+    texts, views = read_texts(encoder, queries, params, alone=PLAIN_SHARE if section.has_plain_view else 0.0)
     train_dual_encoder(texts, examples, part, params, stage.scratch, title=title, views=views)
 
 
@@ -39,11 +39,11 @@ def pretrain(params: Params, folder: Path, *, paired: bool, title: str) -> None:
     section, identical = params.dual_cross, Identical.read(project.IDENTICAL, None)
     encoder = DualEncoder.from_pretrained(params.encoder, pair_length=section.max_length if paired else None)
     examples = generated_examples(count_rows(project.PASSAGES), section.views, section.queries, params.seed, identical)
-    texts, views = open_texts(encoder, project.GENERATED_QUERIES, params, alone=1.0)
+    texts, views = read_texts(encoder, project.GENERATED_QUERIES, params, alone=1.0)
     train_dual_encoder(texts, examples, "dual_cross.pretrain", params, folder, title=title, views=views)
 
 
-def open_texts(encoder: DualEncoder, queries: Path, params: Params, *, alone: float) -> tuple[Texts, Views | None]:
+def read_texts(encoder: DualEncoder, queries: Path, params: Params, *, alone: float) -> tuple[Texts, Views | None]:
     """What is read in training (Eq. 7, 8), a share `alone` of the passages without a query, and by E_P in search."""
     section, read = params.dual_cross, params.encoder
     generated, passages = open_queries(project.GENERATED_QUERIES, encoder), open_passages(encoder)

@@ -41,16 +41,15 @@ def main(stage: Stage) -> None:
         if not over_corpus and len(cached) > train.ENCODED_PASSAGES:
             sample = dev.to_encode()
             of_base = CachedEmbeddings(nodes, dev.embed(sample.queries))
-        joint = supervise(examples, sample, mgt, mgt.joint, params.seed, after=mgt.alone.steps)
+        joint = supervise(examples, sample, mgt, mgt.joint, params.seed, before=mgt.alone.steps)
         start = GNNTask(gnn, graphs, joint, of_base, scale=encoder.scale).evaluate()
         encoder.freeze_lower(params.encoder.frozen_layers)
         texts = open_texts(encoder, queries_of(system), params.encoder), dev.tokens
-        if over_corpus:  # L(q) of `corpus_loss`
+        if over_corpus:
             encoder.fix_passages()
-            learnt = LearntEmbeddings(*texts, cached=of_base)
-            task: GNNTask = CorpusTask(gnn, graphs, joint, learnt, factor=factor)
-        else:  # Eq. 12, `batch_loss`
-            task = GNNTask(gnn, graphs, joint, LearntEmbeddings(*texts), scale=encoder.scale)
+        learning = gnn, graphs, joint, LearntEmbeddings(*texts, cached=of_base if over_corpus else None)
+        # The loss: L(q) of `corpus_loss`, or Eq. 12, `batch_loss`.
+        task = CorpusTask(*learning, factor=factor) if over_corpus else GNNTask(*learning, scale=encoder.scale)
         groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate), *task.groups(mgt.joint.gnn_learning_rate)]
         evaluations = max(train.JOINT, params.dev.evaluations) if over_corpus else params.dev.evaluations
         history += train.fit_phase(task, groups, joint, stage.work / "joint", "encoder and GNN", evaluations, start)

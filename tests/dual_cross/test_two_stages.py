@@ -111,7 +111,7 @@ def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> No
 @pytest.mark.parametrize(("kind", "step"), [("denoised", 17), ("bm25", 23)])
 def test_hard_negatives(params: Params, tmp_path: Path, kind: str, step: int) -> None:
     main, seen = stage("train_dual_cross")["main"], list[Examples]()
-    main.__globals__.update({"DualEncoder": Mock(), "open_texts": lambda *rest, **more: (None, None)})
+    main.__globals__.update({"DualEncoder": Mock(), "read_texts": lambda *rest, **more: (None, None)})
     main.__globals__["train_dual_encoder"] = lambda texts, examples, *rest, **more: seen.append(examples)
     main(Mock(params=change(params, examples=kind), key="dual_cross", item="paired"))
     (first, *_), (negative, *_) = seen[0].positives.values, seen[0].negatives.values

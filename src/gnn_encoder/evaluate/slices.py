@@ -27,7 +27,14 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Evaluate, Params
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry, title_of
 from gnn_encoder.text.batches import WINDOW, Inputs
-from gnn_encoder.text.corpus import embed_queries, embed_rows, load_encoder, open_passages, open_queries, passage_inputs
+from gnn_encoder.text.corpus import (
+    embed_judged,
+    embed_queries,
+    load_encoder,
+    open_passages,
+    open_queries,
+    passage_inputs,
+)
 
 SIMILARITY, LABELLED, CUT = "similarity", "labelled", "cut"
 THIRDS = ("lower third", "middle third", "upper third")
@@ -102,7 +109,7 @@ def query_properties(params: Params) -> dict[str, Properties]:
     train = open_queries(project.queries("train"), encoder)
     windows = (np.arange(first, min(first + WINDOW, len(train))) for first in range(0, len(train), WINDOW))
     logged = (embed_queries(encoder, train, section.batch_tokens, rows) for rows in windows)
-    asked = [embed_rows(encoder, project.queries(split), section) for split in project.JUDGED]
+    asked = list(embed_judged(encoder, section).values())
     nearest = np.split(nearest_similarity(np.concatenate(asked), logged), np.cumsum([len(one) for one in asked])[:-1])
     labelled = relevant_pairs(*project.tables("train"))["passage"].unique().to_numpy()
     read = passage_inputs(encoder, open_passages(encoder))

@@ -166,7 +166,7 @@ def supervise(
     phase: Alone | Joint | TrainNoGNN,
     seed: int,
     *,
-    after: int = 0,
+    before: int = 0,
     masked: bool | None = None,
 ) -> Supervision:
     """The steps of a phase, with what they train on. Arguments: `MaskedSchedule` and `Supervision`."""
@@ -176,7 +176,7 @@ def supervise(
         batch_size=phase.batch_size,
         beta=mgt.beta,
         seed=seed,
-        before=after,
+        before=before,
         masked=mgt.masking == "mgt" if masked is None else masked,
     )
     if phase.steps:
