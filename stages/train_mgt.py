@@ -51,8 +51,8 @@ def main(stage: Stage) -> None:
         # The loss: L(q) of `corpus_loss`, or Eq. 12, `batch_loss`.
         task = CorpusTask(*learning, factor=factor) if over_corpus else GNNTask(*learning, scale=encoder.scale)
         groups = [parameter_group(encoder, mgt.joint.encoder_learning_rate), *task.groups(mgt.joint.gnn_learning_rate)]
-        evaluations = max(train.JOINT, params.dev.evaluations) if over_corpus else params.dev.evaluations
-        history += train.fit_phase(task, groups, joint, stage.work / "joint", "encoder and GNN", evaluations, start)
+        how = "encoder and GNN", train.joint_evaluations(params), start
+        history += train.fit_phase(task, groups, joint, stage.work / "joint", *how)
 
     encoder.save(stage.scratch / "encoder")
     gnn.save(stage.scratch)

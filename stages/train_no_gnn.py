@@ -1,24 +1,23 @@
-"""train_no_gnn: the control: M_de trained further, but without a graph (the paper's "w/o GNN")."""
+"""train_no_gnn: the control: M_de trained as in phase two of `train_mgt`, but without a graph (the paper's "w/o GNN").
+
+The loss is the same, on the same queries, and the encoders that learn are the same too.
+"""
 
 from pathlib import Path
 
-import numpy as np
-import torch
-
 from gnn_encoder.base import distributed
-from gnn_encoder.base.matrix import gather_rows
 from gnn_encoder.gnn.masking import supervise
-from gnn_encoder.gnn.train import DevQueries, fit_phase, load_base
+from gnn_encoder.gnn.tasks import ControlTask
+from gnn_encoder.gnn.train import DevQueries, fit_phase, joint_evaluations, load_base
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import CONTROL, MAIN
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.faiss_index import index_system
 from gnn_encoder.text.corpus import embed_judged, load_encoder, origin_of, same_encoder, write_matrix
-from gnn_encoder.train.dev import reciprocal_ranks
 from gnn_encoder.train.dual_encoder import ContrastiveTask, open_texts
 from gnn_encoder.train.examples import open_examples
-from gnn_encoder.train.loop import HISTORY, parameter_group, write_history
+from gnn_encoder.train.loop import HISTORY, Task, parameter_group, write_history
 
 
 def main(stage: Stage) -> None:
@@ -37,20 +36,24 @@ def main(stage: Stage) -> None:
 
 
 def train(params: Params, base: str, model: Path, work: Path) -> None:
-    """Train by Eq. 2 on the batches of phase two, and write the weights of the best dev score and the curve."""
-    section, queries = params.train_no_gnn, project.queries("train")
+    """Train by the loss of phase two, and write the weights of the best dev score and the curve."""
+    mgt, queries, over_corpus = params.mgt, project.queries("train"), params.mgt.softmax == "corpus"
     encoder, cached = load_base(base, params)
     encoder.freeze_lower(params.encoder.frozen_layers)
+    if over_corpus:
+        encoder.fix_passages()
     texts, examples = open_texts(encoder, queries, params.encoder), open_examples(project.EXAMPLES, queries)
     dev = DevQueries(encoder, cached, params)
-    sample = dev.to_encode()
-    drawn = supervise(examples, sample, params.mgt, section, params.seed, masked=False)
-    batches = (lambda number: drawn.batch(number)[0]), len(drawn)
-    asked, pool = dev.embed(sample.queries), gather_rows(cached, sample.pool).astype(np.float32)
-    start = reciprocal_ranks(torch.from_numpy(asked), torch.from_numpy(pool), sample.relevant, own=sample.own).mean()
-    task = ContrastiveTask(texts, examples, *batches, dev=(sample, dev.tokens))
-    groups, title = [parameter_group(encoder, section.learning_rate)], project.title_of(CONTROL)
-    history = fit_phase(task, groups, drawn, work, title, params.dev.evaluations, float(start))
+    sample = dev.to_look_up() if over_corpus else dev.to_encode()
+    drawn = supervise(examples, sample, mgt, mgt.joint, params.seed, masked=False)
+    # The loss: L(q) of `corpus_loss`, or Eq. 2, `batch_loss`.
+    if over_corpus:
+        task: Task = ControlTask(texts, dev.tokens, drawn, cached)
+    else:
+        batches = (lambda number: drawn.batch(number)[0]), len(drawn)
+        task = ContrastiveTask(texts, examples, *batches, dev=(sample, dev.tokens))
+    groups, title = [parameter_group(encoder, mgt.joint.encoder_learning_rate)], project.title_of(CONTROL)
+    history = fit_phase(task, groups, drawn, work, title, joint_evaluations(params))
     encoder.save(model)
     write_history(model / HISTORY, history)
 

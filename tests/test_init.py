@@ -224,7 +224,7 @@ def test_trainings_read_as_many_texts_whatever_the_number_of_queries(queries: in
     rounds = round(1 / values["mgt.beta"])
     assert rounds == max(2, min(30, queries // 24)) and values["encoder.passage_length"] == 144
     default = load_params(ROOT / "params.yaml")
-    for training in ("train_retriever", "train_cross_encoder", "train_dual_encoder", "train_no_gnn"):
+    for training in ("train_retriever", "train_cross_encoder", "train_dual_encoder"):
         usual, size = default.value(training), values[f"{training}.batch_size"]
         read = min(usual.steps * usual.batch_size, 10 * queries)
         assert 2 <= size <= queries and read <= size * values[f"{training}.steps"] < read + size

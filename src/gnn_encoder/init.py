@@ -169,7 +169,7 @@ def _values(
     choose("encoder.frozen_layers", min(base.encoder.frozen_layers, layers // 2))
     batch = 64 if n >= FEW else max(2, min(32, n // 4))  # so that a pass over few queries has steps enough
     few = max(2, min(base.train_cross_encoder.batch_size, n // 2))
-    sizes = dict.fromkeys(("train_retriever", "train_dual_encoder", "train_no_gnn"), batch)
+    sizes = dict.fromkeys(("train_retriever", "train_dual_encoder"), batch)
     for training, most in (sizes | {"train_cross_encoder": few}).items():
         usual = base.value("train_dual_encoder" if training == "train_retriever" and not retrieves else training)
         size = choose(f"{training}.batch_size", most)

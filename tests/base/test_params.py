@@ -55,10 +55,10 @@ def message(values: object, folder: Path) -> str:
         ("data", "names", 120, f"data.names is 120: must be lines of `key: value`; {DEFAULTS}"),
         ("data", "names", {"test": "t"}, f"data.names.train is missing; {DEFAULTS}"),
         (
-            "train_no_gnn",
+            "train_dual_encoder",
             "learning_rate",
             float("inf"),
-            "train_no_gnn.learning_rate is inf: input should be a finite number",
+            "train_dual_encoder.learning_rate is inf: input should be a finite number",
         ),
         (
             "encoder",

@@ -90,7 +90,7 @@ def test_the_claim_what_was_chosen_and_what_informs(one_branch: Path, params: Pa
     text = text_of(render(params))
     # Mean reciprocal ranks: 11/18 of M_de and of the base model, 12/18 of GNN-encoder.
     assert text.count("GNN-encoder against M") == 1 and "in RR@10: test +5.6 [" in text
-    chosen = "Chosen on 1,234 dev queries", "M_de + mean of labelled queries weight -0.25 50.0 2: 25.0 to 50.0"
+    chosen = "Chosen on 1,234 dev queries", "control + mean of labelled queries weight -0.25 50.0 2: 25.0 to 50.0"
     for told in (*chosen, "a labelled query 0.250 0.200 to 0.300", "<b>? text –"):
         assert told in text
 

@@ -132,7 +132,7 @@ def test_slices_and_the_claim(measured: Path) -> None:
     assert (claim["system"], claim["best"], claim["better"]) == ("gnn_encoder", "query_mean", {})
     assert claim["against"]["test"]["difference"] == pytest.approx(1 / 6, abs=1e-12)
     assert "| nearest training query: middle third (0.500 to 0.750) " in told
-    assert "GNN-encoder against M_de + mean of labelled queries, " in told.splitlines()[-1]
+    assert "GNN-encoder against control + mean of labelled queries, " in told.splitlines()[-1]
 
 
 def test_a_split_judged_by_answers(folder: Path) -> None:

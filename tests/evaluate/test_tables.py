@@ -96,7 +96,7 @@ def test_the_rival_is_the_best_on_dev_that_costs_the_same() -> None:
     assert found.against["dev"].difference == pytest.approx(1 / 6)
     assert found.against["dev"].p == found.against["dev"].p_holm, "one comparison, not corrected"
     assert tables.claim_sentence(found) == (
-        "GNN-encoder against M_de + mean of labelled queries, the best on dev of its branch's systems with one "
+        "GNN-encoder against control + mean of labelled queries, the best on dev of its branch's systems with one "
         "vector per passage and no graph, in RR@10: test +16.7 [-55.0, +88.4], p = 0.42 (no significant difference), "
         "dev +16.7 [-55.0, +88.4], p = 0.42 (no significant difference). Weights and settings were chosen on dev."
     )

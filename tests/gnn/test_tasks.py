@@ -15,10 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gnn_encoder.base.judgements import Identical
+from gnn_encoder.base.matrix import Rows
 from gnn_encoder.gnn.graph import EdgeFeatures, Graph, Labels
 from gnn_encoder.gnn.masking import CorpusSample, MaskedSchedule, Supervision
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
-from gnn_encoder.gnn.tasks import FACTORS, CachedEmbeddings, CorpusTask, GNNTask, LearntEmbeddings, corpus_loss
+from gnn_encoder.gnn.tasks import FACTORS, CachedEmbeddings, ControlTask, CorpusTask, GNNTask, LearntEmbeddings, corpus_loss
 from gnn_encoder.gnn.train import graphs_of, new_factor
 from gnn_encoder.pipeline.params import MGT
 from gnn_encoder.text.tokens import open_tokens
@@ -86,6 +87,10 @@ class World:
         """Those of the graph's queries, of which the training queries are the first, and of the passages."""
         queries, passages = self.texts.queries(np.arange(self.near.graph.n)), self.texts.passages(np.arange(M))
         return self.encoder.encode_queries(queries), self.encoder.encode_passages(passages)
+
+    def retrieved(self, items: Rows) -> Rows:
+        """What the items' queries retrieve: the queries are the examples, in order."""
+        return self.near.graph.passages[items].reshape(-1)
 
     def masked(self, number: int) -> list[int]:
         """Queries that must be out of the graph in a step."""
@@ -197,14 +202,16 @@ class Case:
         return self.world.dev_score(h_q, self.world.informed(*(self.cached if self.whole else (h_q, h_p)), []))
 
 
-def loss_over_the_corpus(world: World, number: int, h_q: Tensor, h_p: Tensor, scale: Tensor) -> Tensor:
+def loss_over_the_corpus(
+    world: World, number: int, h_q: Tensor, h_p: Tensor, scale: Tensor, near: Callable[[Rows], Rows] | None = None
+) -> Tensor:
     """All positives of a query count, in proportion to their weights, and each of the other passages is a negative.
 
     A passage of the step's pool counts as often as it stands for one of the corpus.
     """
     lists, weights, loss = world.examples.positives, world.examples.weights, torch.tensor(0.0)
     assert weights is not None
-    pool, often = world.supervision.scored(number, world.near.graph), torch.zeros(M)
+    pool, often = world.supervision.scored(number, near or world.retrieved), torch.zeros(M)
     often[pool.passages] = torch.from_numpy(pool.stands_for).exp()
     items = world.supervision.schedule.step(number).items.tolist()
     for item in items:
@@ -260,12 +267,33 @@ def test_the_control(world: World) -> None:
         assert task.evaluate() == pytest.approx(world.dev_score(*world.embeddings()))
 
 
+@pytest.mark.parametrize("sampled", [None, 6])
+@pytest.mark.parametrize("world", ["training"], indirect=True)
+def test_the_control_over_the_corpus(world: World, monkeypatch: pytest.MonkeyPatch, sampled: int | None) -> None:
+    """E_Q alone learns; a corpus too large to be scored whole is drawn, with what is relevant and hard negatives."""
+    Case(world, "alone_over_a_sample" if sampled else "alone_over_the_corpus", monkeypatch)
+    negatives, passages = world.examples.negatives, torch.from_numpy(world.cached)
+
+    def near(items: Rows) -> Rows:
+        return np.concatenate([negatives.values[slice(*negatives.offsets[i : i + 2])] for i in items])
+
+    def plain(number: int) -> Tensor:
+        scale = torch.tensor(world.encoder.scale)
+        return loss_over_the_corpus(world, number, world.embeddings()[0], passages, scale, near)
+
+    task = ControlTask(world.texts, world.texts.query_tokens, world.supervision, world.cached.astype(np.float16))
+    passages = passages.half().float()
+    check_steps(task, [world.encoder], plain)
+    with torch.no_grad():
+        assert task.evaluate() == pytest.approx(world.dev_score(world.embeddings()[0], passages))
+
+
 def test_the_pool_of_a_step(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is relevant, and retrieved by a query that trains, stands for itself; all are stood for."""
     Case(world, "alone_over_a_sample", monkeypatch)
     passages, lists = world.near.graph.passages, world.examples.positives
     for number in STEPS:
-        pool, certain = world.supervision.scored(number, world.near.graph), set[int]()
+        pool, certain = world.supervision.scored(number, world.retrieved), set[int]()
         for item in world.supervision.schedule.step(number).items:  # the queries are the examples, in order
             certain |= set(lists.values[lists.offsets[item] : lists.offsets[item + 1]].tolist())
             certain |= set(passages[item].tolist())

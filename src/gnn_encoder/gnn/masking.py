@@ -1,5 +1,6 @@
 """Masked Graph Training: which queries train, on what, and which are in the graph (section 3.4, Alg. 1, lines 3-6)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -8,8 +9,8 @@ from numpy.typing import NDArray
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import Rows
-from gnn_encoder.gnn.graph import Graph, members
-from gnn_encoder.pipeline.params import Alone, Joint, PhaseOne, TrainNoGNN
+from gnn_encoder.gnn.graph import members
+from gnn_encoder.pipeline.params import Alone, Joint, PhaseOne
 from gnn_encoder.train.dev import DevSample
 from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch, local_share
 
@@ -143,17 +144,17 @@ class Supervision:
         items, fold = self.schedule.step(number)
         return items, self.examples.queries[fold]
 
-    def scored(self, number: int, graph: Graph) -> CorpusSample:
+    def scored(self, number: int, near: Callable[[Rows], Rows]) -> CorpusSample:
         """The passages that step `number` scores: a small corpus whole, or else a sample.
 
-        A sample certainly has all positives, and what the queries retrieve.
+        A sample certainly has all positives, and what is `near` the items, such as what their queries retrieve.
         """
-        if graph.m <= WHOLE:
-            return CorpusSample(np.arange(graph.m), np.zeros(graph.m, dtype=np.float32))
+        m = self.examples.n_passages
+        if m <= WHOLE:
+            return CorpusSample(np.arange(m), np.zeros(m, dtype=np.float32))
         items, _ = self.items(number)
         _, positives, _ = positives_of(self.examples, items)
-        retrieved = graph.passages[self.examples.queries[items]].reshape(-1).astype(np.int64)
-        return CorpusSample.draw(graph.m, np.concatenate([positives, retrieved]), SAMPLE, self._generator(number, 1))
+        return CorpusSample.draw(m, np.concatenate([positives, near(items)]), SAMPLE, self._generator(number, 1))
 
     def _generator(self, number: int, *draw: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, self.schedule.before + number, *draw])
@@ -163,7 +164,7 @@ def supervise(
     examples: Examples,
     dev: DevSample,
     mgt: PhaseOne,
-    phase: Alone | Joint | TrainNoGNN,
+    phase: Alone | Joint,
     seed: int,
     *,
     before: int = 0,

@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from gnn_encoder.base.matrix import Matrix, Rows
+from gnn_encoder.base.matrix import Matrix, Rows, gather_rows
+from gnn_encoder.gnn.graph import members
 from gnn_encoder.gnn.masking import CorpusSample, Supervision, check_no_leak, positives_of, propagation_mask
 from gnn_encoder.gnn.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.gnn.network import QueryPassageGNN
@@ -253,9 +254,40 @@ class CorpusTask(GNNTask):
 
     def _scored(self, number: int, masked: Rows) -> tuple[Tensor, Nodes, CorpusSample]:
         """h'_p of the passages that a step scores, what made them, and which they are."""
-        near = self._neighbourhood
-        sample = self._supervision.scored(number, near.graph)
+        near, asked = self._neighbourhood, self._supervision.examples.queries
+        sample = self._supervision.scored(number, lambda items: near.graph.passages[asked[items]].reshape(-1))
         return *self._informed(near, subgraph_of(near, sample.passages, masked)[0]), sample
+
+
+class ControlTask:
+    """Phase two over the corpus without a graph: E_Q alone learns, against M_de's passages as they are, (m, d)."""
+
+    def __init__(self, texts: Texts, dev_texts: TextTokens, supervision: Supervision, passages: NDArray[Any]) -> None:
+        self.modules: dict[str, nn.Module] = {"encoder": texts.encoder}
+        self._queries, self._supervision, self._passages = LearntEmbeddings(texts, dev_texts), supervision, passages
+        self._scale = texts.encoder.scale
+
+    def __len__(self) -> int:
+        return len(self._supervision)
+
+    def step(self, number: int) -> float:
+        """Forward and backward of one batch by `corpus_loss`, in which h_p stands for h'_p."""
+        (everybody, _), examples = self._supervision.items(number), self._supervision.examples
+        items, negatives = local_share(everybody), examples.negatives
+        sample = self._supervision.scored(number, lambda of: negatives.values[members(negatives.offsets, of)[0]])
+        queries, passages = self._queries.asked(examples.queries[items]), self._rows(sample.passages)
+        loss = corpus_loss(queries.value, passages, sample, items, examples, self._scale, of=len(everybody))
+        return _backward(loss, queries)
+
+    def evaluate(self) -> float:
+        """Dev RR@10."""
+        dev = self._supervision.dev
+        with no_grad_eval(self.modules["encoder"]):
+            queries = self._queries.dev_queries(dev)
+        return float(reciprocal_ranks(queries, self._rows(dev.pool), dev.relevant, own=dev.own).mean())
+
+    def _rows(self, rows: Rows) -> Tensor:
+        return fixed(gather_rows(self._passages, rows).astype(np.float32)).value
 
 
 def _backward(loss: Tensor, *sides: Representations | Fixed) -> float:

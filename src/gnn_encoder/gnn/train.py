@@ -141,6 +141,11 @@ def new_gnn(
     return QueryPassageGNN(config).to(device())
 
 
+def joint_evaluations(params: Params) -> int:
+    """Dev scores of phase two after its start: each is cheap where passages are not encoded anew."""
+    return max(JOINT, params.dev.evaluations) if params.mgt.softmax == "corpus" else params.dev.evaluations
+
+
 def new_factor(scale: float) -> nn.Parameter:
     """The logarithm of the scores' factor, which `CorpusTask` learns."""
     return nn.Parameter(torch.tensor(math.log(scale), device=device()))

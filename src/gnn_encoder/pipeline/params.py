@@ -260,14 +260,6 @@ class MGT(PhaseOne):
     joint: Joint
 
 
-class TrainNoGNN(Section):
-    """The control: M_de trained on without the graph, with what else section `mgt` has for phase two."""
-
-    steps: Steps
-    batch_size: Several
-    learning_rate: Rate
-
-
 class Index(Section):
     """The FAISS index that is searched online."""
 
@@ -306,7 +298,6 @@ class Params(Section):
     cache_passages: CachePassages
     build_graph: BuildGraph
     mgt: MGT
-    train_no_gnn: TrainNoGNN
     index: Index
     retrieve: Retrieve
     evaluate: Evaluate
