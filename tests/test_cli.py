@@ -239,7 +239,7 @@ def test_results_of_all_branches(root: Path) -> None:
         (root / "metrics" / "pair" / f"{split}.json").write_text(json.dumps(means))
     (root / "params.yaml").write_bytes((ROOT / "params.yaml").read_bytes())
     code, out, _ = call("results", "all")
-    assert code == 0 and out.startswith("Test queries: GNN-encoder") and "\nGNN-encoder against " in out
+    assert code == 0 and out.startswith("Test queries: GNN-encoder") and "\nGNN-encoder in RR@10 against " in out
     assert all(f"| {title} " in out for title in ("BM25", "GNN-encoder", "PAIR"))
     shutil.rmtree(root / "metrics")
     code, _, err = call("results", "all")

@@ -89,7 +89,7 @@ def test_the_claim_what_was_chosen_and_what_informs(one_branch: Path, params: Pa
     write_json(project.evaluation("gnn_encoder") / "informed.json", told)
     text = text_of(render(params))
     # Mean reciprocal ranks: 11/18 of M_de and of the base model, 12/18 of GNN-encoder.
-    assert text.count("GNN-encoder against M") == 1 and "in RR@10: test +5.6 [" in text
+    assert text.count("GNN-encoder against M") == 1 and "no graph: test +5.6 [" in text
     chosen = "Chosen on 1,234 dev queries", "control + mean of labelled queries weight -0.25 50.0 2: 25.0 to 50.0"
     for told in (*chosen, "a labelled query 0.250 0.200 to 0.300", "<b>? text –"):
         assert told in text

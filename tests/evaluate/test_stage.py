@@ -130,9 +130,9 @@ def test_slices_and_the_claim(measured: Path) -> None:
     assert no["against"]["gnn_encoder"]["difference"] == 0.25 and "dual_encoder" not in no["against"]
     assert found["slices"]["cut"]["yes"]["queries"] == 2, "q2 has no label"
     assert (claim["system"], claim["best"], claim["better"]) == ("gnn_encoder", "query_mean", {})
-    assert claim["against"]["test"]["difference"] == pytest.approx(1 / 6, abs=1e-12)
+    assert claim["against"]["query_mean"]["test"]["difference"] == pytest.approx(1 / 6, abs=1e-12)
     assert "| nearest training query: middle third (0.500 to 0.750) " in told
-    assert "GNN-encoder against control + mean of labelled queries, " in told.splitlines()[-1]
+    assert "GNN-encoder in RR@10 against control + mean of labelled queries, " in told.splitlines()[-1]
 
 
 def test_a_split_judged_by_answers(folder: Path) -> None:

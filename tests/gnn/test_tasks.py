@@ -19,7 +19,15 @@ from gnn_encoder.base.matrix import Rows
 from gnn_encoder.gnn.graph import EdgeFeatures, Graph, Labels
 from gnn_encoder.gnn.masking import CorpusSample, MaskedSchedule, Supervision
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
-from gnn_encoder.gnn.tasks import FACTORS, CachedEmbeddings, ControlTask, CorpusTask, GNNTask, LearntEmbeddings, corpus_loss
+from gnn_encoder.gnn.tasks import (
+    FACTORS,
+    CachedEmbeddings,
+    ControlTask,
+    CorpusTask,
+    GNNTask,
+    LearntEmbeddings,
+    corpus_loss,
+)
 from gnn_encoder.gnn.train import graphs_of, new_factor
 from gnn_encoder.pipeline.params import MGT
 from gnn_encoder.text.tokens import open_tokens

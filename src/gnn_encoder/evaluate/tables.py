@@ -16,7 +16,7 @@ from gnn_encoder.base.files import Form, read_json
 from gnn_encoder.evaluate.measures import Comparison, Comparisons, Means, compare_with, means_by_system
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.project import HYBRID, LEXICAL, LOGGED, MAIN, UNTOUCHED, registry, title_of
+from gnn_encoder.pipeline.project import CONTROL, HYBRID, LEXICAL, LOGGED, MAIN, UNTOUCHED, registry, title_of
 
 log = logging.getLogger(__name__)
 SIGNIFICANT = 0.05
@@ -215,12 +215,12 @@ class Claim:
     measure: str
     best: str  # the system's best rival on dev
     means: dict[str, dict[str, float]]  # split -> system -> mean, of the systems that are named here
-    against: dict[str, Comparison]  # split -> `system` minus `best`
+    against: dict[str, dict[str, Comparison]]  # `best`, and the control -> split -> `system` minus it
     better: dict[str, dict[str, Comparison]]  # system above `system` on dev -> split -> it minus `system`
 
 
 def claim_of_main(values: pl.DataFrame, measure: str) -> Claim:
-    """The main system against the best on dev with one vector a passage and no graph, and simple ones above it."""
+    """The main system against the best on dev that costs as much online and the control, and what is above it."""
     found = means_by_system(values, [measure])
     means = {split: {system: of[measure] for system, of in systems.items()} for split, systems in found.items()}
 
@@ -230,13 +230,14 @@ def claim_of_main(values: pl.DataFrame, measure: str) -> Claim:
     dev, graphs = means["dev"], registry().of_kind("graph")
     best = max((one for one in registry().one_vector if one in dev and one not in graphs), key=lambda one: dev[one])
     better = [one for one in CURES if one in dev and dev[one] > dev[MAIN]]
-    named = [one for one in dev if one in (MAIN, best, HYBRID, *better)]
+    rivals = [best, *({CONTROL} & dev.keys() - {best})]
+    named = [one for one in dev if one in (MAIN, *rivals, HYBRID, *better)]
     return Claim(
         system=MAIN,
         measure=measure,
         best=best,
         means={split: {one: of[one] for one in named} for split, of in means.items()},
-        against=compared(MAIN, best),
+        against={one: compared(MAIN, one) for one in rivals},
         better={one: compared(one, MAIN) for one in better},
     )
 
@@ -247,16 +248,22 @@ def read_claim() -> Claim | None:
 
 
 def claim_sentence(claim: Claim) -> str:
-    """The main system against the best that costs as much online, on both splits. Dev also chose what both are."""
-    told = []
-    for split, found in _test_first(claim.against):
-        verdict = "better" if found.difference > 0 else "worse"
-        told.append(f"{_compared(split, found)} ({verdict if found.p < SIGNIFICANT else 'no significant difference'})")
-    chosen = " Weights and settings were chosen on dev." if "dev" in claim.against else ""
-    return (
-        f"{title_of(claim.system)} against {title_of(claim.best)}, the best on dev of its branch's systems with one "
-        f"vector per passage and no graph, in {claim.measure}: {', '.join(told)}.{chosen}"
-    )
+    """The main system against the best that costs as much online and the control, on both splits.
+
+    Dev also chose what these are.
+    """
+    told, splits = list[str](), dict[str, Comparison]()
+    for rival, splits in claim.against.items():
+        both = []
+        for split, found in _test_first(splits):
+            verdict = "better" if found.difference > 0 else "worse"
+            verdict = verdict if found.p < SIGNIFICANT else "no significant difference"
+            both.append(f"{_compared(split, found)} ({verdict})")
+        is_best = "the best on dev of its branch's systems with one vector per passage and no graph"
+        what = is_best if rival == claim.best else "the same training without the graph"
+        told.append(f"against {title_of(rival)}, {what}: {', '.join(both)}")
+    chosen = " Weights and settings were chosen on dev." if "dev" in splits else ""
+    return f"{title_of(claim.system)} in {claim.measure} {'; '.join(told)}.{chosen}"
 
 
 def advice(claim: Claim) -> str:
