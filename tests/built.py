@@ -10,6 +10,7 @@ from gnn_encoder.gnn.train import new_gnn
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.experiment import lay_over
 from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.project import CONTROL
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source
@@ -59,7 +60,8 @@ def build(folder: Path, name: str) -> None:
 def _save_models(params: Params, kind: Kind) -> None:
     encoder = DualEncoder.from_pretrained(params.encoder)
     _disturb(encoder, seed=1)
-    encoder.save(project.encoder(BASE))
+    for system in (BASE, CONTROL):  # from the control labels_alone has its E_Q
+        encoder.save(project.encoder(system))
     if kind.joint:
         _disturb(encoder.query, seed=2)
     encoder.save(project.gnn(SYSTEM) / "encoder")
