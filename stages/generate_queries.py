@@ -46,9 +46,11 @@ def generate(stage: Stage, drafts: Path) -> None:
     params, section = stage.params, stage.params.dual_cross
     trained = stage.once("generator", lambda folder: make_generator(params, folder))
     model = QueryGenerator.load(Source(str(trained)), precision=params.encoder.precision).for_inference()
-    how = sampling(model, seed=params.seed, views=section.generated, query_length=section.generator.query_length)
+    how = sampling(model, views=section.generated, query_length=section.generator.query_length)
     most = {"passage_length": params.encoder.passage_length, "batch_tokens": params.encoder.batch_tokens}
-    generate_queries(model, open_passages(model), project.PASSAGES, drafts, stage.work / "generated", how, **most)
+    generate_queries(
+        model, open_passages(model), project.PASSAGES, drafts, stage.work / "generated", how, seed=params.seed, **most
+    )
 
 
 def own_files(params: Params) -> list[Path]:

@@ -24,8 +24,6 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.cache_utils import EncoderDecoderCache
-from transformers.modeling_outputs import BaseModelOutput
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError
@@ -127,33 +125,6 @@ class QueryGenerator(TextModel):
             ).last_hidden_state
             logits = prediction_head(self.model.decoder)(hidden[written])  # no logits are computed for padding
         return F.cross_entropy(logits.float(), labels[written], reduction="sum")
-
-    def encode(self, passages: Batch, batch_tokens: int) -> Tensor:
-        """The encoder's states of passages, in the working dtype; at most `batch_tokens` padded tokens at a time.
-
-        *Shape:* (n, tokens) -> (n, tokens, d).
-        """
-        size = max(1, batch_tokens // passages.input_ids.shape[1])
-        ids, masks = (part.to(self.device).split(size) for part in (passages.input_ids, passages.attention_mask))
-        encoder = self.model.get_encoder()
-        with autocast(self.dtype):
-            parts = [encoder(i, attention_mask=m).last_hidden_state for i, m in zip(ids, masks, strict=True)]
-        return torch.cat(parts)
-
-    def next_logits(self, states: Tensor, mask: Tensor, tokens: Tensor, cache: EncoderDecoderCache) -> Tensor:
-        """Logits of the token that follows `tokens`. The keys and values of `tokens` are added to `cache`.
-
-        *Shape:* states (n, passage tokens, d), mask (n, passage tokens), tokens (n, t) -> (n, vocabulary).
-        """
-        with autocast(self.dtype):
-            logits: Tensor = self.model(
-                encoder_outputs=BaseModelOutput(last_hidden_state=states),
-                attention_mask=mask,
-                decoder_input_ids=tokens,
-                past_key_values=cache,
-                use_cache=True,
-            ).logits
-        return logits[:, -1]
 
 
 def _unshared(model: Transformer) -> dict[str, Tensor]:
