@@ -86,7 +86,7 @@ def readme_table() -> Table:
     labels = [
         "base model, untouched",
         "M_de, the dual-encoder that GNN-encoder starts from",
-        "the control: M_de trained as GNN-encoder is, without the graph",
+        "the control: M_de trained on by the same loss, without a graph",
         LABELS,
         "**GNN-encoder**",
     ]

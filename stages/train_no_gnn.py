@@ -1,6 +1,6 @@
-"""train_no_gnn: the control: M_de trained as in phase two of `train_mgt`, but without a graph (the paper's "w/o GNN").
+"""train_no_gnn: the control: M_de trained on by the loss of phase two of `train_mgt`, but without a graph.
 
-The loss is the same, on the same queries, and the encoders that learn are the same too.
+It has the steps, batches and rate of `mgt.joint`, and the same encoders learn. The scores' factor stays 1 / temperature.
 """
 
 from pathlib import Path

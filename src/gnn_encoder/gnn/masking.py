@@ -123,7 +123,7 @@ def positives_of(examples: Examples, items: Rows) -> tuple[Rows, Rows, NDArray[n
 
 @dataclass(frozen=True)
 class Supervision:
-    """What both phases and the control train on: the same queries, the same drawn passages, the same dev sample."""
+    """What a phase, or the control, trains on, and the dev sample that scores it."""
 
     examples: Examples
     schedule: MaskedSchedule

@@ -152,7 +152,8 @@ class GNNTask:
     """The GNN learns by Masked Graph Training, with the encoder if embeddings come from it.
 
     Eq. 6 reads the passages of M_de's cache in any case. In phase one all else is cached too. In phase two, as in the
-    paper, queries and nodes are embedded by the encoder that is being trained, with gradient.
+    paper, queries and nodes are embedded by the encoder that is being trained, with gradient; over the corpus only the
+    queries that are asked.
 
     Of the two graphs one trains, and the other, which will inform the corpus, scores the dev sample. `scale` is
     1 / temperature.
