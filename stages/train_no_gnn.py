@@ -1,6 +1,6 @@
 """train_no_gnn: the control: M_de trained on by the loss of phase two of `train_mgt`, but without a graph.
 
-It has the steps, batches and rate of `mgt.joint`, and the same encoders learn. The scores' factor stays 1 / temperature.
+Steps, batches and rate are those of `mgt.joint`, and the same encoders learn. The scores' factor stays 1 / temperature.
 """
 
 from pathlib import Path
