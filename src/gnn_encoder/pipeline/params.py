@@ -1,4 +1,7 @@
-"""The sections of params.yaml, in its order, and what their values may be."""
+"""The sections of params.yaml, in its order, and what their values may be.
+
+What a parameter is says params.yaml, and this file where that leaves it out.
+"""
 
 import re
 from pathlib import Path
@@ -34,16 +37,16 @@ class Data(Section):
     """Where passages, queries and judgements come from."""
 
     source: Literal["insuranceqa", "beir", "log", "msmarco", "dpr", "ir_datasets"]
-    path: str | None  # folder of the source's files; null for a source that is a package
-    train_queries: Count | None  # how many training queries are used, drawn at random; null: all
-    passages: Annotated[int, Field(ge=2)] | None = None  # a random sample that holds every judged one; null: all
-    dev_fraction: Fraction  # share of train that becomes dev where the source has no dev split
+    path: str | None
+    train_queries: Count | None
+    passages: Annotated[int, Field(ge=2)] | None = None
+    dev_fraction: Fraction
     name: str | None = None  # dpr: nq, trivia, ...; ir_datasets: a data set that has parts train and test
     names: Names | None = None  # ir_datasets: the data set of each split, instead of `name`
     test: Literal["dev", "trec_dl_2019", "trec_dl_2020"] = "dev"  # msmarco: which queries are the test split
     min_count: Count = 1  # log: a query and a passage that were logged together less often are no positive pair
     test_fraction: Fraction = 0.1  # log: share of the queries that becomes test
-    unlabelled: str | None = None  # file of queries without labels: text, one a line, or Parquet with a column text
+    unlabelled: str | None = None
 
     @model_validator(mode="after")
     def _nothing_in_vain(self) -> Self:
@@ -60,7 +63,7 @@ class Data(Section):
 class Encoder(Section):
     """The dual-encoder: what it starts from and how a text becomes a vector."""
 
-    model: str  # hub name, folder, or package:NAME/FOLDER
+    model: str
     revision: str | None
     trust_remote_code: bool = False  # whether code of the model's folder is run
     # Of these four, null is what the model's own files state: text/pretrained.py.
@@ -68,15 +71,15 @@ class Encoder(Section):
     similarity: Literal["dot", "cosine"] | None
     query_prefix: str | None = None  # put before every query that a dual-encoder reads; counts towards its length
     passage_prefix: str | None = None  # put before every passage, before its title
-    temperature: Annotated[float, Field(gt=0)] | None  # scores are divided by it; null: 0.05 with cosine, 1 with dot
-    shared: bool  # one set of weights for queries and passages
+    temperature: Annotated[float, Field(gt=0)] | None
+    shared: bool
     query_length: Tokens
     passage_length: Tokens
     dropout: Annotated[float, Field(ge=0, lt=1)]
-    frozen_layers: Number  # embeddings and this many lower layers are not trained
+    frozen_layers: Number
     precision: Literal["auto", "bf16", "fp32"]
-    batch_tokens: Count  # padded tokens of one inference batch
-    chunk_size: Count  # passages, or queries of as many tokens, encoded at a time with gradients: GradCache
+    batch_tokens: Count
+    chunk_size: Count
 
 
 StopWords = Literal[
@@ -92,24 +95,24 @@ Stemmer = Literal[
 class BM25(Section):
     """Lexical retrieval (bm25s, Lucene's formula)."""
 
-    depth: Depth  # candidates a training query
-    stop_words: StopWords | None  # the language whose stop words are left out
-    stemmer: Stemmer | None  # the language of the Snowball stemmer
+    depth: Depth
+    stop_words: StopWords | None
+    stemmer: Stemmer | None
 
 
 class Dev(Section):
     """The dev score of every training of an encoder, by which it keeps its best weights."""
 
-    queries: Count  # dev queries, a fixed random sample
-    evaluations: Count  # in each training, evenly spread, the end included; its start is always scored
+    queries: Count
+    evaluations: Count
 
 
 class Contrastive(Section):
     """Training a dual-encoder by Eq. 2."""
 
     steps: Steps
-    batch_size: Several  # queries, over all devices
-    negatives: Number = 0  # hard negatives a query
+    batch_size: Several
+    negatives: Number = 0
     learning_rate: Rate
 
 
@@ -122,23 +125,21 @@ class MineCandidates(Section):
 class TrainCrossEncoder(Section):
     """Training M_ce: labelled positives against candidates of the first retriever."""
 
-    model: str | None  # null: encoder.model
-    max_length: Annotated[int, Field(ge=8)]  # tokens of a pair
+    model: str | None
+    max_length: Annotated[int, Field(ge=8)]
     steps: Count
-    batch_size: Several  # queries
-    negatives: Count  # candidates a query
-    range_min: Number = 0  # first rank of the mined candidates that negatives come from
+    batch_size: Several
+    negatives: Count
+    range_min: Number = 0
     learning_rate: Rate
 
 
 class Denoise(Section):
     """Which candidates M_ce calls positives and negatives."""
 
-    # Training queries whose candidates are scored, a random sample, which M_de trains on. The others have no hard
-    # negatives. null: all.
     queries: Count | None = None
-    range_max: Count  # so many of the mined candidates are considered, the best first
-    candidates: Count  # so many of these are scored for each query, most of them from the top
+    range_max: Count
+    candidates: Count
     positive_threshold: Fraction
     negative_threshold: Fraction
 
@@ -151,14 +152,14 @@ class Denoise(Section):
 class PairStage(Contrastive):
     """One of the two training stages of PAIR."""
 
-    alpha: Share  # weight of the passage-centric loss (PAIR Eq. 6)
+    alpha: Share
 
 
 class Pair(Section):
     """PAIR: passage-centric similarity, pseudo-labels by M_ce, two stages (PAIR, section 3)."""
 
-    teacher: TrainCrossEncoder | None  # the M_ce that gives pseudo-labels; null: that of train_cross_encoder
-    pseudo_labels: bool  # false: both stages on labelled data alone (the paper's w/o KD)
+    teacher: TrainCrossEncoder | None
+    pseudo_labels: bool
     pretrain: PairStage
     finetune: PairStage
 
@@ -166,8 +167,8 @@ class Pair(Section):
 class Generator(Section):
     """The query generation model P_QG(q|d) (Dual-Cross-Encoder, section 3.4)."""
 
-    model: str | None  # a seq2seq model, used as it is; null: an encoder-decoder from encoder.model, trained here
-    file: str | None = None  # of queries that were generated already: data/queries.py; null: a model generates them
+    model: str | None
+    file: str | None = None
     steps: Count
     learning_rate: Rate
     query_length: Tokens
@@ -184,18 +185,14 @@ class DualCross(Section):
     """Dual-Cross-Encoder: passages encoded together with generated queries, several views a passage."""
 
     generator: Generator
-    generated: Annotated[int, Field(ge=1, le=127)]  # queries that are generated a passage
-    views: Annotated[int, Field(ge=1, le=127)]  # of these, the ones that are nearest to it are kept
-    # What a passage's score is, of its views' scores. max is the paper: Eq. 11, and E_P trains with the query that is
-    # asked beside each passage (Eq. 8). With mean the passage read alone is a view too, the first, and E_P trains as it
-    # reads in search: most passages alone, the others beside a generated query.
+    generated: Annotated[int, Field(ge=1, le=127)]
+    views: Annotated[int, Field(ge=1, le=127)]
     pool: Literal["max", "mean"]
-    queries: Count | None  # how many generated queries, drawn at random, are used for pre-training; null: all
-    max_length: Annotated[int, Field(ge=8)]  # tokens of a query and its passage
-    # Labelled queries with their hard negatives: those that M_de trains on, or BM25's (section 3.5).
+    queries: Count | None
+    max_length: Annotated[int, Field(ge=8)]
     examples: Literal["denoised", "bm25"] = "denoised"
-    pretrain: Contrastive  # on generated queries
-    finetune: Contrastive  # on `examples`
+    pretrain: Contrastive
+    finetune: Contrastive
 
     @property
     def vectors(self) -> int:
@@ -217,15 +214,15 @@ class CachePassages(Section):
 class BuildGraph(Section):
     """The query-passage graph (section 3.2)."""
 
-    unlabelled: Number | None  # how many queries without labels, at random, become nodes; null: all
-    k: Depth  # passages a query
+    unlabelled: Number | None
+    k: Depth
 
 
 class Alone(Section):
     """Phase one: the GNN alone on cached embeddings."""
 
     steps: Steps
-    batch_size: Several  # queries, at most a fold
+    batch_size: Several
     learning_rate: Rate
 
 
@@ -233,7 +230,7 @@ class Joint(Section):
     """Phase two: encoder and GNN together, as in the paper."""
 
     steps: Steps
-    batch_size: Several  # queries, at most a fold
+    batch_size: Several
     gnn_learning_rate: Rate
     encoder_learning_rate: Rate
 
@@ -241,8 +238,6 @@ class Joint(Section):
 class PhaseOne(Section):
     """The GNN (section 3.3) and what trains it alone."""
 
-    # A query's labelled passages are among its k, first; attention and gate tell these edges apart, and Eq. 10 also
-    # sums up a passage's labelled queries, scaled by their number.
     labels: bool
     layers: Literal[1, 2]
     gate: Gate
@@ -250,7 +245,7 @@ class PhaseOne(Section):
     masking: Literal["mgt", "drop_labelled"]
     beta: Beta
     negatives: Number
-    softmax: Literal["batch", "corpus"]  # of the loss: over the batch's passages (Eq. 12), or all
+    softmax: Literal["batch", "corpus"]
     alone: Alone
 
 
@@ -263,7 +258,7 @@ class MGT(PhaseOne):
 class Index(Section):
     """The FAISS index that is searched online."""
 
-    factory: str  # FAISS factory string; Flat is the exact IndexFlatIP
+    factory: str
 
 
 class Retrieve(Section):
@@ -276,8 +271,8 @@ class Evaluate(Section):
     """Measures in ir-measures' names."""
 
     measures: Annotated[list[str], Field(min_length=1)]
-    significance: str  # the measure of the paired test
-    answers: Literal["string", "regex"]  # how the answers of a split that is judged by answers are written
+    significance: str
+    answers: Literal["string", "regex"]
 
 
 class Params(Section):
