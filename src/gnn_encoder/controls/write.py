@@ -33,7 +33,7 @@ class Encoded:
     """Queries by a system's encoder: those that are judged as its stage embedded them, and the labelled ones."""
 
     base: str
-    encoder: DualEncoder
+    unit_length: bool  # of the system's embeddings
     labels: pl.DataFrame  # columns query, the place of a labelled training query, and passage
     labelled: Matrix  # (n, d), the labelled training queries
     splits: Mapping[str, Matrix]  # split -> its queries, (queries of the split, d)
@@ -45,7 +45,7 @@ class Encoded:
         rows, places = np.unique(pairs["query"].to_numpy(), return_inverse=True)
         return cls(
             base=base,
-            encoder=encoder,
+            unit_length=encoder.settings.similarity == "cosine",
             labels=pairs.with_columns(query=pl.Series(places)),
             labelled=embed_rows(encoder, project.queries("train"), section, rows),
             splits={split: np.load(runs / project.asked(base, split).name) for split in project.JUDGED},
@@ -96,9 +96,9 @@ def write_closed_forms(
     sample = queries.splits["dev"][dev.rows], dev.depth, own["dev"].of_queries(dev.rows)
     of_sample, depth = Unmoved(passages, labelled, *sample), min(params.retrieve.depth, len(passages))
     unmoved = {split: Unmoved(passages, labelled, of, depth, own[split]) for split, of in queries.splits.items()}
-    unit_length, made = queries.encoder.settings.similarity == "cosine", list[tuple[Choice, Matrix]]()
+    made = list[tuple[Choice, Matrix]]()
     for folder, (system, method) in methods.items():
-        settings, moved = settings_of(method, labelled, of_sample, pairs, unit_length=unit_length)
+        settings, moved = settings_of(method, labelled, of_sample, pairs, unit_length=queries.unit_length)
         tried = (of_sample.rank(moved(one).astype(dtype).astype(np.float32))[0] for one in settings)  # as on disk
         choice = replace(best_on_dev(settings, tried, dev), facts={"labelled_passages": len(labelled.passages)})
         made.append((choice, moved(choice.setting).astype(dtype).astype(np.float32)))

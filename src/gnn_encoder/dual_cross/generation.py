@@ -25,6 +25,7 @@ from gnn_encoder.text.corpus import embed_queries
 from gnn_encoder.text.device import autocast
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
+from gnn_encoder.train.examples import seed_of
 
 WINDOW = 2_048  # passages that are sorted and processed together; a kill loses one window at most
 # On a CPU a batch has so many times the tokens: a step of the decoder computes one token per query, and the queries of
@@ -99,7 +100,7 @@ def generate_queries(
         for window, prepared in read:
             rows = _rows_of(window, len(tokens))
             texts = np.empty((len(rows), views), object)
-            torch.manual_seed(int(np.random.SeedSequence([seed, window]).generate_state(1)[0]))
+            torch.manual_seed(seed_of(seed, window))
             for positions, batch in prepared:
                 written = model.tokenizer.batch_decode(write_queries(model, batch, how), **READ)
                 texts[positions] = np.array([" ".join(one.split()) for one in written], object).reshape(-1, views)

@@ -252,18 +252,19 @@ def claim_sentence(claim: Claim) -> str:
 
     Dev also chose what these are.
     """
-    told, splits = list[str](), dict[str, Comparison]()
+    told, is_best = [], "the best on dev of its branch's systems with one vector per passage and no graph"
     for rival, splits in claim.against.items():
-        both = []
-        for split, found in _test_first(splits):
-            verdict = "better" if found.difference > 0 else "worse"
-            verdict = verdict if found.p < SIGNIFICANT else "no significant difference"
-            both.append(f"{_compared(split, found)} ({verdict})")
-        is_best = "the best on dev of its branch's systems with one vector per passage and no graph"
         what = is_best if rival == claim.best else "the same training without the graph"
+        both = [f"{_compared(split, found)} ({_verdict(found)})" for split, found in _test_first(splits)]
         told.append(f"against {title_of(rival)}, {what}: {', '.join(both)}")
-    chosen = " Weights and settings were chosen on dev." if "dev" in splits else ""
+    chosen = " Weights and settings were chosen on dev." if "dev" in claim.means else ""
     return f"{title_of(claim.system)} in {claim.measure} {'; '.join(told)}.{chosen}"
+
+
+def _verdict(found: Comparison) -> str:
+    if found.p >= SIGNIFICANT:
+        return "no significant difference"
+    return "better" if found.difference > 0 else "worse"
 
 
 def advice(claim: Claim) -> str:

@@ -38,7 +38,7 @@ from gnn_encoder.train.dev import (
     retrieved_pairs,
     sample_queries,
 )
-from gnn_encoder.train.examples import Examples
+from gnn_encoder.train.examples import Examples, seed_of
 from gnn_encoder.train.loop import History, Task, evaluate_every, fit
 
 log = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ def new_gnn(
     mgt: PhaseOne, dimensions: tuple[int, int | None], similarity: str, *, seed: int, heads: int = HEADS
 ) -> QueryPassageGNN:
     """An untrained network, which starts near the identity; `dimensions`: d, and d_e of the edge features."""
-    torch.manual_seed(int(np.random.SeedSequence([seed, 1]).generate_state(1)[0]))
+    torch.manual_seed(seed_of(seed, 1))
     config = GNNConfig(
         dimension=dimensions[0],
         edge_dimension=dimensions[1],

@@ -192,9 +192,14 @@ def draw_batch(examples: Examples, items: Rows, negatives: int, generator: np.ra
     return TrainingBatch(queries, np.concatenate([positives, hard.reshape(-1)]))
 
 
+def seed_of(*numbers: int) -> int:
+    """A seed of 32 bits that each of some numbers changes."""
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0])
+
+
 def stream(seed: int, section: str) -> int:
     """The seed of the batches of a section of params.yaml: two trainings draw different ones, unless they share it."""
-    return int(np.random.SeedSequence([seed, zlib.crc32(section.encode())]).generate_state(1)[0])
+    return seed_of(seed, zlib.crc32(section.encode()))
 
 
 def chunks(rows: Rows, size: int) -> list[Rows]:

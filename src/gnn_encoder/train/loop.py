@@ -24,6 +24,7 @@ from gnn_encoder.pipeline.params import Params
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.train.examples import seed_of
 
 log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 60.0  # between checkpoints; a kill loses this much training at most
@@ -96,7 +97,7 @@ def fit(
     run = _Run(task, optimizer, folder, name, title, evaluate_every, start)
     with tqdm(total=len(task), initial=run.step, desc=title, unit=" steps") as bar:
         while run.step < len(task):
-            torch.manual_seed(int(np.random.SeedSequence([seed, run.step, distributed.rank()]).generate_state(1)[0]))
+            torch.manual_seed(seed_of(seed, run.step, distributed.rank()))
             for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
                 group["lr"] = rate * rate_factor(run.step, len(task))
             optimizer.zero_grad(set_to_none=True)
