@@ -48,10 +48,10 @@ def make(folder: Path, texts: dict[str, str], factory: str = "Flat", views: int 
     write_table(project.PASSAGES, PASSAGES, [pa.table(columns, schema=PASSAGES)])
     of_views = [vector(text + "!" * view) for text in texts.values() for view in range(views)]
     shutil.rmtree(project.embeddings(system), ignore_errors=True)
-    with ArrayWriter(project.embeddings(system), (len(of_views), D), "float32") as writer:
-        writer.write(0, np.stack(of_views))
-        marks = {"model_fingerprint": "", "input_fingerprint": "", "fingerprint": fingerprint(texts=texts)}
-        writer.finish(ArrayManifest(shape=(len(of_views), D), dtype="float32", views=views, **marks))
+    writer = ArrayWriter(project.embeddings(system), (len(of_views), D), "float32")
+    writer.write(0, np.stack(of_views))
+    marks = {"model_fingerprint": "", "input_fingerprint": "", "fingerprint": fingerprint(texts=texts)}
+    writer.finish(ArrayManifest(shape=(len(of_views), D), dtype="float32", views=views, **marks))
     folders = project.embeddings(system), project.index(system)
     build(*folders, factory=factory, pids=project.PASSAGES, system=system, seed=load_params().seed)
 

@@ -44,10 +44,10 @@ class FakeEncoder:
 
 def index(system: str, vectors: np.ndarray, views: int = 1) -> None:
     folder = project.embeddings(system)
-    with ArrayWriter(folder, vectors.shape, "float32") as writer:
-        writer.write(0, vectors)
-        names = {"model_fingerprint": "", "input_fingerprint": "", "fingerprint": "f"}
-        writer.finish(ArrayManifest(shape=vectors.shape, dtype="float32", views=views, **names))
+    writer = ArrayWriter(folder, vectors.shape, "float32")
+    writer.write(0, vectors)
+    names = {"model_fingerprint": "", "input_fingerprint": "", "fingerprint": "f"}
+    writer.finish(ArrayManifest(shape=vectors.shape, dtype="float32", views=views, **names))
     build(folder, project.index(system), factory="Flat", pids=project.PASSAGES, system=system, seed=0)
 
 

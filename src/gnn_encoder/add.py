@@ -86,13 +86,13 @@ def _write(system: str, before: Version, folder: Path, new: pl.DataFrame) -> Non
     write_table(version.passages, PASSAGES, parts, PICKED)
     old, encode = read_manifest(before.embeddings), _open_encoder(system, added, params)
     n, d = old.shape
-    with ArrayWriter(version.embeddings, (n + len(new), d), old.dtype) as writer:
-        for first, block in array_blocks(open_matrix(before.embeddings)):
-            writer.write(first, block)
-        for first in range(0, len(new), AT_A_TIME):
-            writer.write(n + first, encode(np.arange(first, min(first + AT_A_TIME, len(new)))))
-        mark = fingerprint(version.passages, before=old.fingerprint)
-        writer.finish(replace(old, shape=(n + len(new), d), input_fingerprint=mark, fingerprint=mark, content=""))
+    writer = ArrayWriter(version.embeddings, (n + len(new), d), old.dtype)
+    for first, block in array_blocks(open_matrix(before.embeddings)):
+        writer.write(first, block)
+    for first in range(0, len(new), AT_A_TIME):
+        writer.write(n + first, encode(np.arange(first, min(first + AT_A_TIME, len(new)))))
+    mark = fingerprint(version.passages, before=old.fingerprint)
+    writer.finish(replace(old, shape=(n + len(new), d), input_fingerprint=mark, fingerprint=mark, content=""))
     factory = PassageIndex.open(before.index).factory
     build(version.embeddings, version.index, factory=factory, pids=version.passages, system=system, seed=params.seed)
     shutil.rmtree(added.parent)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import ijson
 
 from gnn_encoder.base.errors import UserError, shorten
-from gnn_encoder.base.files import BYTE_ORDER_MARK, is_empty
+from gnn_encoder.base.files import BYTE_ORDER_MARK, is_empty, open_binary
 from gnn_encoder.base.tables import SPLITS
 from gnn_encoder.data import reading
 from gnn_encoder.data.reading import DataSource, Judgement, Passage, Place, Query, check_id, check_string, check_text
@@ -167,7 +167,7 @@ def _positives(path: Path) -> Iterator[tuple[Place, Judgement]]:
 def _examples(path: Path) -> Iterator[reading.Named]:
     """Stream the objects of an array in a JSON file; memory does not grow with the file."""
     number, form = -1, "a JSON array of queries"
-    with reading.open_binary(path) as file:
+    with open_binary(path) as file:
         try:
             if file.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
                 file.seek(0)

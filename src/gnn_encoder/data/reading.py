@@ -4,24 +4,21 @@ A source yields `Passage`, `Query` and `Judgement`, each with its `Place`. Text 
 """
 
 import csv
-import gzip
 import json
 import re
 import sys
-import zlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import polars as pl
 
-from gnn_encoder.base.errors import UserError, check_file, shorten
-from gnn_encoder.base.files import GZIP, is_empty, without_marks
+from gnn_encoder.base.errors import UserError, shorten
+from gnn_encoder.base.files import is_empty, open_binary, without_marks
 from gnn_encoder.base.tables import ROW_GROUP, open_parquet, undamaged
 
 WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")  # an int64 holds them
@@ -261,15 +258,3 @@ def require(folder: Path, *names: str) -> Path:
         return path
     others = ", ".join([f"{names[0]}.gz", *names[1:]])
     raise UserError(f"{folder / names[0]}: no such file, nor {others}; add it, or correct data.path")
-
-
-@contextmanager
-def open_binary(path: Path) -> Iterator[BinaryIO]:
-    """Open a plain or gzip file, whatever its name is, as a stream of its plain bytes; once, since it may be a pipe."""
-    check_file(path)
-    with path.open("rb") as file:
-        packed = path.suffix == ".gz" or file.peek(2).startswith(GZIP)
-        try:
-            yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise UserError(f"{path}: gzip data cut off or damaged ({error}); fetch or compress it again") from error
