@@ -4,13 +4,13 @@ import ast
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import ijson
 
@@ -35,7 +35,7 @@ def open_beir(folder: Path) -> DataSource:
     return DataSource(
         files=[corpus, texts, *qrels.values()],
         passages=partial(read_corpus, corpus),
-        queries=dict.fromkeys(qrels, partial(_queries_of_all_splits, texts)),
+        queries=dict.fromkeys(qrels, partial(_queries, partial(reading.read_json_lines, texts), "_id")),
         judgements={split: partial(reading.read_judged, path) for split, path in qrels.items()},
     )
 
@@ -48,9 +48,10 @@ def read_corpus(path: Path) -> Iterator[tuple[Place, Passage]]:
         yield place, Passage(pid, title, "" if text is None and title.strip() else check_string(place, "text", text))
 
 
-def _queries_of_all_splits(path: Path) -> Iterator[tuple[Place, Query]]:
-    for place, row in reading.read_json_lines(path):
-        yield place, Query(check_id(place, "_id", row.get("_id")), check_text(place, "text", row.get("text")))
+def _queries(read: Callable[[], Iterator[reading.Named]], key: str) -> Iterator[tuple[Place, Query]]:
+    """The queries of a file, of which some may have no judgements."""
+    for place, row in read():
+        yield place, Query(check_id(place, key, row.get(key)), check_text(place, "text", row.get("text")))
 
 
 # --- msmarco: passage ranking, with TREC Deep Learning 2019 or 2020 as test -------------------------------------------
@@ -81,33 +82,27 @@ def open_msmarco(folder: Path, test: Literal["dev", "trec_dl_2019", "trec_dl_202
     with_dev = test != "dev" and reading.find(folder, *DEV[0])
     names = {"train": TRAIN} | ({"dev": DEV} if with_dev else {}) | {"test": TESTS[test]}
     texts, qrels = ({split: reading.require(folder, *of[i]) for split, of in names.items()} for i in (0, 1))
+    rows = {split: partial(reading.read_columns, path, ("id", "text")) for split, path in texts.items()}
     return DataSource(
         files=[collection, *([titles] if titles else []), *texts.values(), *qrels.values()],
         passages=partial(_titled, collection, titles),
-        queries={split: partial(_queries, path) for split, path in texts.items()},
+        queries={split: partial(_queries, read, "id") for split, read in rows.items()},
         judgements={split: partial(reading.read_judged, path) for split, path in qrels.items()},
     )
 
 
 def _titled(collection: Path, titles: Path | None) -> Iterator[tuple[Place, Passage]]:
     """All passages, with a title where para.title.txt has one; both files are streamed side by side."""
-    titled = reading.read_columns(titles, ["id", "title"]) if titles else iter(())
+    titled = reading.read_columns(titles, ("id", "title")) if titles else iter(())
     waiting = next(titled, None)
-    for place, (pid, text) in reading.read_columns(collection, ["id", "text"]):
-        title = ""
-        if waiting and waiting[1][0] == pid:
-            title, waiting = waiting[1][1], next(titled, None)
-        yield place, Passage(check_id(place, "id", pid), "" if title == NO_TITLE else title, text)
+    for place, row in reading.read_columns(collection, ("id", "text")):
+        title = NO_TITLE
+        if waiting and waiting[1]["id"] == row["id"]:
+            title, waiting = waiting[1]["title"], next(titled, None)
+        yield place, Passage(check_id(place, "id", row["id"]), "" if title == NO_TITLE else title, row["text"])
     if waiting:
-        place, (pid, _) = waiting
-        cure = "sort the titles as the passages are"
-        raise UserError(f"{place}: {pid!r} is not a passage of {collection}, or not in its order; {cure}")
-
-
-def _queries(path: Path) -> Iterator[tuple[Place, Query]]:
-    """The queries of a split, and others without judgements, which stand in the same file."""
-    for place, (qid, text) in reading.read_columns(path, ["id", "text"]):
-        yield place, Query(check_id(place, "id", qid), check_text(place, "text", text))
+        told = f"{waiting[1]['id']!r} is not a passage of {collection}, or not in its order"
+        raise UserError(f"{waiting[0]}: {told}; sort the titles as the passages are")
 
 
 # --- dpr: Natural Questions, TriviaQA and the other sets of Karpukhin et al. 2020 -------------------------------------
@@ -115,7 +110,7 @@ def _queries(path: Path) -> Iterator[tuple[Place, Query]]:
 # The files of https://github.com/facebookresearch/DPR, in one folder or in the folders that its download makes. {0} is
 # nq, trivia, webq, curatedtrec or squad1. Queries have no ids in them; a query's number in its file, from 0, is its id.
 
-WIKIPEDIA, COLUMNS = ("psgs_w100.tsv", "wikipedia_split/psgs_w100.tsv"), ["id", "text", "title"]  # quoted as in CSV
+WIKIPEDIA, COLUMNS = ("psgs_w100.tsv", "wikipedia_split/psgs_w100.tsv"), ("id", "text", "title")  # quoted as in CSV
 EXAMPLES = ("biencoder-{0}-train.json", "retriever/{0}-train.json")  # {"question", "positive_ctxs": [{"passage_id"}]}
 ANSWERED = ("{0}-{1}.qa.csv", "{0}-{1}.csv", "retriever/qas/{0}-{1}.csv")  # query, a Python list of answers
 MOST = 131_072  # characters of the answers to a query: Python's parser takes much memory
@@ -142,10 +137,9 @@ def open_dpr(folder: Path, name: str) -> DataSource:
 
 def _quoted(path: Path) -> Iterator[tuple[Place, Passage]]:
     """All passages; the header may be left out."""
-    for place, columns in reading.read_columns(path, COLUMNS, quoted=True):
-        if columns != COLUMNS or place.row != "line 1":
-            pid, text, title = columns
-            yield place, Passage(check_id(place, "id", pid), title, text)
+    for place, row in reading.read_columns(path, COLUMNS, quoted=True):
+        if tuple(row.values()) != COLUMNS or not place.endswith(", line 1"):
+            yield place, Passage(check_id(place, "id", row["id"]), row["title"], row["text"])
 
 
 def _questions(path: Path) -> Iterator[tuple[Place, Query]]:
@@ -172,7 +166,7 @@ def _examples(path: Path) -> Iterator[reading.Named]:
             if file.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
                 file.seek(0)
             for number, item in enumerate(ijson.items(file, "item", use_float=True)):
-                place = Place(path, f"item {number}")
+                place = f"{path}, item {number}"
                 if not isinstance(item, dict):
                     raise UserError(f"{place}: {shorten(item)} is no JSON object; write one a query")
                 yield place, item
@@ -185,14 +179,14 @@ def _examples(path: Path) -> Iterator[reading.Named]:
 
 def _answered(path: Path) -> Iterator[tuple[Place, Query]]:
     """The queries of a split that is judged by answers, of which those that are not blank are kept."""
-    for number, (place, (text, listed)) in enumerate(reading.read_columns(path, ["query", "answers"], quoted=True)):
-        values: object = None
+    for number, (place, row) in enumerate(reading.read_columns(path, ("query", "answers"), quoted=True)):
+        values, listed = cast(object, None), row["answers"]
         with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             values = ast.literal_eval(listed[:MOST])
         strings = [check_string(place, "answers", value) for value in values] if isinstance(values, list) else []
         if not (answers := tuple(answer for answer in strings if answer.strip())):
             raise UserError(f"{place}, answers: {shorten(listed)} is no Python list of answers; write ['answer', ...]")
-        yield place, Query(str(number), check_text(place, "query", text), answers)
+        yield place, Query(str(number), check_text(place, "query", row["query"]), answers)
 
 
 # --- insuranceqa: the English part of the registry package insuranceqa-data (Feng et al. 2015, arXiv:1508.01585) ------
@@ -238,7 +232,7 @@ def _entries(path: Path) -> Iterator[tuple[Place, str, dict[str, Any]]]:
     except (EOFError, gzip.BadGzipFile, zlib.error, ValueError) as error:
         raise UserError(f"{path}: damaged ({error}); run `pip install --force-reinstall {REQUIREMENT}`") from error
     for key, entry in entries.items():
-        yield Place(path, f"entry {key}"), key, entry
+        yield f"{path}, entry {key}", key, entry
 
 
 def _texts(path: Path) -> Iterator[tuple[Place, Query]]:
@@ -255,7 +249,7 @@ def _texts(path: Path) -> Iterator[tuple[Place, Query]]:
 
 def open_ir_datasets(names: dict[str, str]) -> DataSource:
     """The data set of each split. The passages are those of the data set for split train."""
-    sets = {split: (Path(name), _load(split, name)) for split, name in names.items()}
+    sets = {split: (name, _load(split, name)) for split, name in names.items()}
     empty = set[Place]()
     return DataSource(
         files=[],
@@ -276,27 +270,27 @@ def split_names(name: str) -> dict[str, str]:
     return found
 
 
-def _documents(name: Path, found: Any) -> Iterator[tuple[Place, Passage]]:
+def _documents(name: str, found: Any) -> Iterator[tuple[Place, Passage]]:
     for number, document in enumerate(found.docs_iter()):
-        place, titled = Place(name, f"document {number}"), {"title", "text"} <= set(document._fields)
+        place, titled = f"{name}, document {number}", {"title", "text"} <= set(document._fields)
         title, text = (document.title, document.text) if titled else ("", document.default_text())
         texts = check_string(place, "title", title or ""), check_string(place, "text", text or "")
         yield place, Passage(check_id(place, "doc_id", document.doc_id), *texts)
 
 
-def _asked(name: Path, found: Any, empty: set[Place]) -> Iterator[tuple[Place, Query]]:
+def _asked(name: str, found: Any, empty: set[Place]) -> Iterator[tuple[Place, Query]]:
     """The queries of a split; those without a text are added to `empty` instead."""
     for number, query in enumerate(found.queries_iter()):
-        place, text = Place(name, f"query {number}"), query.default_text() or ""
+        place, text = f"{name}, query {number}", query.default_text() or ""
         if is_empty(text):
             empty.add(place)
         else:
             yield place, Query(check_id(place, "query_id", query.query_id), check_string(place, "text", text))
 
 
-def _judged(name: Path, found: Any) -> Iterator[tuple[Place, Judgement]]:
+def _judged(name: str, found: Any) -> Iterator[tuple[Place, Judgement]]:
     for number, one in enumerate(found.qrels_iter()):
-        place = Place(name, f"judgement {number}")
+        place = f"{name}, judgement {number}"
         qid, pid = check_id(place, "query_id", one.query_id), check_id(place, "doc_id", one.doc_id)
         yield place, Judgement(qid, pid, int(one.relevance))
 

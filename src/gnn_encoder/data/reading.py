@@ -26,18 +26,7 @@ QUOTES = ', quotes that open a column closed and those inside doubled ("")'
 QRELS_HEADER = ["query-id", "corpus-id", "score"]  # BEIR's
 QRELS_FORMS = "`qid 0 pid grade` (TREC), `qid pid grade` (BEIR) or `qid pid`, the same in the whole file"
 Record = TypeVar("Record", bound=tuple[Any, ...])
-
-
-class Place(NamedTuple):
-    """Where a row comes from: a file, and the name of the row in it (`line 7`, `entry 20798`)."""
-
-    file: Path
-    row: str
-
-    def __str__(self) -> str:
-        return f"{self.file}, {self.row}"
-
-
+Place = str  # where a row comes from: a file, and the name of the row in it (`line 7`, `entry 20798`)
 Named = tuple[Place, dict[str, Any]]  # a row of a table by its columns' names
 
 
@@ -139,7 +128,7 @@ def unique(rows: Callable[[], Iterator[tuple[Place, Record]]], column: str) -> I
         if row[0] in first:
             raise UserError(f"{place}, {column}: {row[0]!r} is also the id in {first[row[0]]}; give each row its own")
         if hash(row[0]) in repeated:
-            first[row[0]] = place.row
+            first[row[0]] = place.rpartition(", ")[2]
 
 
 def refuse(rows: Iterator[tuple[Place, Any]], number: int, fault: str) -> None:
@@ -156,7 +145,7 @@ def read_lines(path: Path) -> Iterator[tuple[Place, str]]:
     with open_binary(path) as file:
         for number, line in enumerate(file, start=1):
             if line := without_marks(line).rstrip(b"\r\n"):
-                place = Place(path, f"line {number}")
+                place = f"{path}, line {number}"
                 try:
                     text = line.decode("utf-8")
                 except UnicodeDecodeError as error:
@@ -179,22 +168,29 @@ def read_json_lines(path: Path) -> Iterator[Named]:
         yield place, value
 
 
-def read_columns(path: Path, names: Sequence[str] | None, *, quoted: bool = False) -> Iterator[tuple[Place, list[str]]]:
-    """Stream the rows of a table with a tab between its columns; without `names` the first row has these.
+def read_columns(
+    path: Path, needed: Sequence[str], optional: Sequence[str] | None = None, *, quoted: bool = False
+) -> Iterator[Named]:
+    """Stream the rows of a table with a tab between its columns.
 
-    If `quoted`, a column may stand in CSV's quotes; else quotes mean nothing.
+    With `optional` the first row has the columns' names, otherwise the columns are the `needed` ones. If `quoted`, a
+    column may stand in CSV's quotes; else quotes mean nothing.
     """
     csv.field_size_limit(sys.maxsize)  # csv's own limit is 128 KiB, and a text may have any length
+    names = needed if optional is None else None
     for place, line in read_lines(path):
         try:
             columns = next(csv.reader([line], delimiter="\t")) if quoted else line.split("\t")
         except csv.Error as error:
             raise UserError(f"{place}: {shorten(line)} is no row of a table ({error}); mend or remove it") from error
-        names = names or columns
+        if names is None:
+            check_columns(place, columns, needed, optional or ())
+            names = columns
+            continue
         if len(columns) != len(names):
             cure = f"write {', '.join(names)} with a tab between them{QUOTES if quoted else ''}"
             raise UserError(f"{place}: {len(columns)} columns, not {len(names)}; {cure}")
-        yield place, columns
+        yield place, dict(zip(names, columns, strict=True))
 
 
 def read_judged(path: Path) -> Iterator[tuple[Place, Judgement]]:
@@ -220,12 +216,12 @@ def read_parquet(path: Path, needed: Sequence[str], optional: Sequence[str] = ()
     """Stream the rows of a Parquet table, by the names of some columns."""
     table = open_parquet(path)
     names = table.schema_arrow.names
-    check_columns(Place(path, "columns"), names, needed, optional)
+    check_columns(f"{path}, columns", names, needed, optional)
     wanted = [name for name in (*needed, *optional) if name in names]
     with undamaged(path):
         batches = map(pl.DataFrame, table.iter_batches(batch_size=ROW_GROUP, columns=wanted))
         for number, row in enumerate(row for batch in batches for row in batch.iter_rows(named=True)):
-            yield Place(path, f"row {number}"), row
+            yield f"{path}, row {number}", row
 
 
 def check_columns(place: Place, names: Sequence[str], needed: Sequence[str], optional: Sequence[str] = ()) -> None:
