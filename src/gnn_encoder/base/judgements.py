@@ -34,28 +34,17 @@ from gnn_encoder.base.tables import (
 
 def relevant_pairs(queries: Path, qrels: Path, passages: Path) -> pl.DataFrame:
     """Pairs of a split that are judged relevant, as row numbers of its tables: columns `query`, `passage`, sorted."""
-    query_rows = pl.scan_parquet(queries).select("qid").with_row_index("query")
-    passage_rows = pl.scan_parquet(passages).select("pid").with_row_index("passage")
-    pairs = pl.scan_parquet(qrels).filter(pl.col("grade") > 0).join(query_rows, on="qid").join(passage_rows, on="pid")
-    return pairs.select(pl.col("query", "passage").cast(pl.Int32)).unique().sort("query", "passage").collect()
+    judged = with_rows(pl.read_parquet(qrels).filter(pl.col("grade") > 0), queries, passages)
+    return judged.select("query", "passage").unique().sort("query", "passage")
 
 
 def pair_counts(queries: Path, counts: Path, passages: Path) -> pl.DataFrame:
-    """How often pairs were logged, by a COUNTS table: columns `query`, `passage` (rows of the tables), `count`.
-
-    Pairs of queries that are not in `queries` are passed over.
-    """
-    table = read_table(counts, COUNTS)
-    if table.is_empty():  # the source does not count: the passages need not be read
-        return table.select(query=pl.lit(0, pl.Int32), passage=pl.lit(0, pl.Int32), count="count")
-    return with_rows(table, queries, passages).select("query", "passage", "count")
+    """How often pairs of these queries were logged, by a COUNTS table: columns `query`, `passage` (rows), `count`."""
+    return with_rows(read_table(counts, COUNTS), queries, passages).select("query", "passage", "count")
 
 
 def with_rows(run: pl.DataFrame, queries: Path, passages: Path) -> pl.DataFrame:
-    """Add the row numbers of a run's qid and pid in their tables to the run, as columns `query` and `passage`.
-
-    A line of the run is left out when its query or its passage is not in the table.
-    """
+    """Add the row numbers of qid and pid in their tables, as columns `query` and `passage`, to the lines with both."""
     wanted = run["pid"].unique().implode()
     query_rows = pl.scan_parquet(queries).select("qid").with_row_index("query").collect()
     passage_rows = pl.scan_parquet(passages).select("pid").with_row_index("passage").filter(pl.col("pid").is_in(wanted))
@@ -74,9 +63,7 @@ def contains(known: Rows, keys: Rows) -> NDArray[np.bool_]:
     """Membership of `keys` (any shape) in the sorted array `known`."""
     if len(known) == 0:
         return np.zeros(keys.shape, dtype=bool)
-    at = np.searchsorted(known, keys).clip(max=len(known) - 1)
-    found: NDArray[np.bool_] = known[at] == keys
-    return found
+    return np.asarray(known[np.searchsorted(known, keys).clip(max=len(known) - 1)] == keys)
 
 
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
@@ -136,8 +123,8 @@ class Identical:
         """
         if not len(self.copies) and self.own.is_empty():
             return found
-        same = pl.concat([self._with_first(one.select("query", "passage")) for one in (pairs, self.own)])
-        others = self._with_first(found.join(pairs, on=["query", "passage"], how="anti"))
+        same = pl.concat([self.with_first(one.select("query", "passage")) for one in (pairs, self.own)])
+        others = self.with_first(found.join(pairs, on=["query", "passage"], how="anti"))
         others = others.join(same, on=["query", "first"], how="anti").sort("query", "rank")
         others = others.unique(["query", "first"], keep="first", maintain_order=True).drop("first")
         kept = pl.concat([found.join(pairs, on=["query", "passage"], how="semi"), others]).sort("query", "rank")
@@ -171,7 +158,8 @@ class Identical:
         order = np.argsort(self.firsts, kind="stable")
         return order, self.firsts[order]
 
-    def _with_first(self, pairs: pl.DataFrame) -> pl.DataFrame:
+    def with_first(self, pairs: pl.DataFrame) -> pl.DataFrame:
+        """Pairs with the column `first`: the first passage with the title and text of each."""
         return pairs.with_columns(first=pl.Series(self.first(pairs["passage"].to_numpy()), dtype=pl.Int64))
 
 
@@ -248,15 +236,8 @@ def _copies(hashes: Rows) -> tuple[Rows, Rows]:
 
 def _own_pairs(own: pl.DataFrame, relevant: pl.DataFrame, identical: Identical) -> pl.DataFrame:
     """Own passages with all their copies, unless one of these is relevant: columns query, passage, sorted."""
-    if own.is_empty():
-        return NO_PAIRS
-    firsts = (
-        one.select(
-            pl.col("query").cast(pl.Int32), first=pl.Series(identical.first(one["passage"].to_numpy().astype(np.int64)))
-        )
-        for one in (own, relevant)
-    )
-    left = next(firsts).unique().join(next(firsts), on=["query", "first"], how="anti")
+    mine = identical.with_first(own.with_columns(pl.col("query").cast(pl.Int32))).unique(["query", "first"])
+    left = mine.join(identical.with_first(relevant), on=["query", "first"], how="anti")
     passages, place = identical.with_copies(left["first"].to_numpy())
     return pl.DataFrame({"query": left["query"].gather(place), "passage": passages}).sort("query", "passage")
 

@@ -81,13 +81,13 @@ def as_run(passages: NDArray[np.integer[Any]], qids: pl.Series, pids: pl.Series)
     return pl.DataFrame({"qid": qids.gather(query), "pid": pids.gather(passages[query, place]), "rank": place + 1})
 
 
-def as_matrices(run: pl.DataFrame, queries: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """A run's passages and scores, best first, passage -1 where a query has fewer. *Shape:* (q,) -> (q, k) each.
+def as_matrices(run: pl.DataFrame, n_queries: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The passages of a run (columns query, passage, rank, score), best first, -1 where a query has fewer; the scores.
 
-    The run has columns query, passage, rank, score; `queries` are its row numbers, sorted.
+    *Shape:* (queries, k) both.
     """
-    at = np.searchsorted(queries, run["query"].to_numpy()), run["rank"].to_numpy() - 1
-    shape = len(queries), int(at[1].max(initial=-1)) + 1
+    at = run["query"].to_numpy(), run["rank"].to_numpy() - 1
+    shape = n_queries, int(at[1].max(initial=-1)) + 1
     passages, scores = np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=np.float32)
     passages[at], scores[at] = run["passage"].to_numpy(), run["score"].to_numpy()
     return passages, scores

@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -185,15 +186,9 @@ def _sample_passages(path: Path, pids: pl.Series, judged: pl.Series, size: int, 
     others = np.flatnonzero(~kept)
     kept[np.random.default_rng([seed, PASS]).permutation(others)[: size - kept.sum()]] = True
     log.info("passages: a sample of %d of %d, which holds all judged ones, seed %d", size, len(pids), seed)
-    whole = path.rename(path.with_name("whole.parquet"))
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        first = 0
-        for batch in pq.ParquetFile(whole).iter_batches():
-            yield batch.filter(pa.array(kept[first : first + len(batch)]))
-            first += len(batch)
-
-    write_table(path, PASSAGES, batches(), PICKED)
+    whole, flags = path.rename(path.with_name("whole.parquet")), iter(kept.tolist())
+    batches = pq.ParquetFile(whole).iter_batches()
+    write_table(path, PASSAGES, (batch.filter(pa.array(islice(flags, len(batch)))) for batch in batches), PICKED)
     whole.unlink()
     return pids.filter(pl.Series(kept))
 
