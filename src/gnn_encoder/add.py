@@ -20,7 +20,7 @@ from gnn_encoder.base.files import fingerprint, replacing
 from gnn_encoder.base.matrix import ArrayWriter, Matrix, Rows, array_blocks, open_matrix, read_manifest
 from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, write_table
 from gnn_encoder.data.formats import read_corpus
-from gnn_encoder.data.reading import unique
+from gnn_encoder.data.reading import refuse_repeated
 from gnn_encoder.gnn.graph import link, open_nodes, queries_of, reach
 from gnn_encoder.gnn.neighbourhood import Subgraph, graph_encoder, open_informer
 from gnn_encoder.pipeline import project
@@ -64,13 +64,14 @@ def add_passages(system: str, path: Path) -> str:
 def _read(path: Path, before: Path) -> pl.DataFrame:
     """The passages of a file, of which the table `before` has none: columns pid, title, text."""
     rows = []
-    for place, row in unique(lambda: read_corpus(path), "_id"):
+    for place, row in read_corpus(path):
         if (passage := row.with_text()) is None:
             raise UserError(f"{place}, text: there is none, nor a title; give it one or remove the row")
         rows.append(passage)
     if not rows:
         raise UserError(f"{path}: is empty; write one passage a line")
     new = pl.DataFrame(rows, pl.Schema(PASSAGES), orient="row")
+    refuse_repeated(lambda: read_corpus(path), new["pid"], "_id")
     known = pl.scan_parquet(before).filter(pl.col("pid").is_in(new["pid"].implode())).select("pid").collect()["pid"]
     if len(known):
         cure = "remove such lines; to change a passage, change the data and build again"

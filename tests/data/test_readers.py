@@ -65,9 +65,6 @@ def test_insuranceqa(folder: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     (path / "answers.json.gz").write_bytes((path / "answers.json.gz").read_bytes()[:40])
     with pytest.raises(UserError, match=r"answers\.json\.gz: damaged .* --force-reinstall insuranceqa-data==1\.0"):
         list(open_insuranceqa(path).passages())
-    (path / "valid.json.gz").unlink()
-    with pytest.raises(UserError, match=r"valid\.json\.gz: no such file"):
-        open_insuranceqa(path)
     monkeypatch.setattr("gnn_encoder.data.formats.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"run `pip install insuranceqa-data==1\.0`"):
         open_insuranceqa()

@@ -7,14 +7,12 @@ import csv
 import json
 import re
 import sys
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-import numpy as np
 import polars as pl
 
 from gnn_encoder.base.errors import UserError, shorten
@@ -25,7 +23,6 @@ WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")  # an int64 holds them
 QUOTES = ', quotes that open a column closed and those inside doubled ("")'
 QRELS_HEADER = ["query-id", "corpus-id", "score"]  # BEIR's
 QRELS_FORMS = "`qid 0 pid grade` (TREC), `qid pid grade` (BEIR) or `qid pid`, the same in the whole file"
-Record = TypeVar("Record", bound=tuple[Any, ...])
 Place = str  # where a row comes from: a file, and the name of the row in it (`line 7`, `entry 20798`)
 Named = tuple[Place, dict[str, Any]]  # a row of a table by its columns' names
 
@@ -113,22 +110,13 @@ def whole(value: object) -> int | None:
     return int(text.partition(".")[0]) if WHOLE.fullmatch(text) else None
 
 
-def unique(rows: Callable[[], Iterator[tuple[Place, Record]]], column: str) -> Iterator[tuple[Place, Record]]:
-    """Stream rows, whose first field is their id. After the last row, an id that repeats is an error.
-
-    Then the rows are read once more for its places. Memory: 8 bytes a row.
-    """
-    hashes = array("q")
-    for place, row in rows():
-        hashes.append(hash(row[0]))
-        yield place, row
-    values, counts = np.unique(np.array(hashes), return_counts=True)
-    repeated, first = set(values[counts > 1].tolist()), dict[str, str]()
-    for place, row in rows() if repeated else ():
-        if row[0] in first:
-            raise UserError(f"{place}, {column}: {row[0]!r} is also the id in {first[row[0]]}; give each row its own")
-        if hash(row[0]) in repeated:
-            first[row[0]] = place.rpartition(", ")[2]
+def refuse_repeated(rows: Callable[[], Iterator[tuple[Place, Any]]], ids: pl.Series, column: str) -> None:
+    """Refuse an id that stands twice; `ids` are the first fields of the rows, which are read again for their places."""
+    for again in (~ids.is_first_distinct()).arg_true()[:1]:
+        places = ((ids == ids[again]).arg_true()[0], again)
+        first, place = (next(islice(rows(), at, None), ("a row",))[0] for at in places)  # a pipe is read once
+        also = f"{ids[again]!r} is also the id in {first.rpartition(', ')[2]}"
+        raise UserError(f"{place}, {column}: {also}; give each row its own")
 
 
 def refuse(rows: Iterator[tuple[Place, Any]], number: int, fault: str) -> None:
