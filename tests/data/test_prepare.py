@@ -29,7 +29,9 @@ def statistics(target: Path) -> dict[str, dict[str, int]]:
     return dict(json.loads((target / "statistics.json").read_text()))
 
 
-def test_tables(folder: Write, prepared: Prepared) -> None:
+def test_tables_and_what_is_left_out(folder: Write, prepared: Prepared, caplog: pytest.LogCaptureFixture) -> None:
+    """p8 has neither text nor title and takes its judgement with it; q4 has no positive; one judgement is repeated."""
+    caplog.set_level(logging.INFO)
     target = prepared(source="beir", path=str(folder(BEIR)))
     assert rows(target / "passages.parquet") == [*PASSAGES[:3], ("p4", "", "Café")]
     # In the order of queries.jsonl; q4 is in no split.
@@ -45,16 +47,12 @@ def test_tables(folder: Write, prepared: Prepared) -> None:
         "test": {"queries": 2, "judgements": 2},
         "left_out_or_replaced": {"texts_replaced_by_titles": 1},
     }
-
-
-def test_what_is_left_out(folder: Write, prepared: Prepared, caplog: pytest.LogCaptureFixture) -> None:
-    """p8 has neither text nor title and takes its judgement with it; q4 has no positive; one judgement is repeated."""
-    caplog.set_level(logging.INFO)
     more = {
         "corpus.jsonl": lines({"_id": "p8", "title": "", "text": " "}, {"_id": "p9", "title": "No"}),
         "qrels/train.tsv": "q1\tp8\t1\nq1\tp9\t1\nq4\tp1\t0\nq1\tp1\t2\n",
     }
-    target = prepared(source="beir", path=str(folder(BEIR | {name: BEIR[name] + text for name, text in more.items()})))
+    path = folder(BEIR | {name: BEIR[name] + text for name, text in more.items()})
+    target = prepared(source="beir", path=str(path), out="more")
     assert rows(target / "passages.parquet")[4:] == [("p9", "", "No")]
     assert rows(target / "qrels" / "train.parquet")[4:] == [("q1", "p9", 1)]
     dropped = {"empty_passages": 1, "texts_replaced_by_titles": 2, "judgements_of_empty_passages": 1}
@@ -89,37 +87,25 @@ def test_splits_that_are_judged_by_answers(folder: Write, prepared: Prepared) ->
     assert rows(target / "queries" / "dev.parquet")[0][2] == [] and rows(target / "qrels" / "dev.parquet")
 
 
-@pytest.mark.parametrize("text", ["Is yew poisonous?", " is  YEW pois\u00adonous"])
-def test_queries_in_two_splits_are_said(
-    folder: Write, prepared: Prepared, caplog: pytest.LogCaptureFixture, text: str
-) -> None:
-    queries = BEIR["queries.jsonl"] + lines({"_id": "q6", "text": text})
+def test_queries_in_two_splits_are_said(folder: Write, prepared: Prepared, caplog: pytest.LogCaptureFixture) -> None:
+    queries = BEIR["queries.jsonl"] + lines({"_id": "q6", "text": " is  YEW pois\u00adonous"})
     prepared(source="beir", path=str(folder(BEIR | {"queries.jsonl": queries, "qrels/test.tsv": "q6\tp2\t1\n"})))
-    assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
-        "warning: 1 queries are in both dev and test: measures will flatter"
-    ]
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert told == ["warning: 1 queries are in both dev and test: measures will flatter"]
 
 
-def without_dev(folder: Write) -> dict[str, Any]:
-    path = Path(TINY["path"])
+def test_dev_is_cut_from_train_by_the_seed(folder: Write, prepared: Prepared, caplog: pytest.LogCaptureFixture) -> None:
+    full, source = qids(prepared(**TINY), "train"), Path(TINY["path"])
     names = ("corpus.jsonl", "queries.jsonl", "qrels/train.tsv", "qrels/test.tsv")
-    return {"source": "beir", "path": str(folder({name: (path / name).read_bytes() for name in names}))}
-
-
-def test_dev_is_cut_from_train(folder: Write, prepared: Prepared, caplog: pytest.LogCaptureFixture) -> None:
-    full = qids(prepared(**TINY), "train")
+    keys: dict[str, Any] = TINY | {"path": str(folder({name: (source / name).read_bytes() for name in names}))}
     caplog.set_level(logging.INFO)
-    target = prepared(**without_dev(folder), dev_fraction=0.2, seed=2, out="cut")
+    target = prepared(**keys, dev_fraction=0.2, seed=2, out="cut")
     train, dev = qids(target, "train"), qids(target, "dev")
     assert "no dev split in the source: 12 training queries, drawn with seed 2, become dev" in caplog.text
     assert (len(train), len(dev), sorted(train + dev)) == (48, 12, sorted(full))
     assert train == [qid for qid in full if qid in train] and dev != full[:12]  # in the source's order
     for split, chosen in (("train", train), ("dev", dev)):
         assert set(pl.read_parquet(target / "qrels" / f"{split}.parquet")["qid"]) == set(chosen)
-
-
-def test_draws_depend_on_the_seed_only(folder: Write, prepared: Prepared) -> None:
-    keys = without_dev(folder)
     one, same, other = (prepared(**keys, out=f"{i}", seed=s, train_queries=20) for i, s in enumerate((1, 1, 2)))
     assert qids(one, "train") == qids(same, "train") != qids(other, "train")
     assert qids(one, "dev") == qids(same, "dev") != qids(other, "dev")
@@ -160,8 +146,7 @@ def test_the_users_unlabelled_queries_stand_after_the_hidden_ones(prepared: Prep
     (own := tmp_path / "own.txt").write_text("\n".join(["what is new?", *hidden["text"], "and what else?"]))
     target = prepared(**keys, unlabelled=str(own))
     assert qids(target, "unlabelled") == [*hidden["qid"], "unlabelled-0", "unlabelled-1"] and len(hidden) == 10
-    judged = pl.read_parquet(target / "qrels" / "unlabelled.parquet")["qid"]
-    assert set(judged) == set(hidden["qid"])
+    assert set(pl.read_parquet(target / "qrels" / "unlabelled.parquet")["qid"]) == set(hidden["qid"])
 
 
 def test_batches_join_without_a_seam(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
