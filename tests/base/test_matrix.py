@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.matrix import (
-    ArrayManifest,
-    ArrayWriter,
-    array_blocks,
-    gather_rows,
-    is_finished,
-    open_matrix,
-)
+from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter, array_blocks, gather_rows, is_finished, open_matrix
 
 MATRIX = np.arange(21, dtype=np.float32).reshape(7, 3)
 MADE = ArrayManifest(shape=(7, 3), dtype="float32", model_fingerprint="m", input_fingerprint="i", fingerprint="mi")
