@@ -25,7 +25,6 @@ from gnn_encoder.base.tables import (
     PASSAGES,
     SPLITS,
     UNLABELLED,
-    open_table,
     read_table,
     with_title,
     write_table,
@@ -174,7 +173,7 @@ def write_identical(prepared: Path, folder: Path) -> dict[str, dict[str, int]]:
         pl.read_parquet(path, columns=["qid", "text"]).with_row_index("query").with_columns(split=pl.lit(split))
         for split, path in queries.items()
     )
-    identical, own = find_identical(passages, pl.concat(asked))
+    identical, own = _find_identical(passages, pl.concat(asked))
     copies = pl.DataFrame({"passage": identical.copies, "first": identical.firsts})
     write_table(folder / "copies.parquet", COPIES, [copies.to_arrow()])
     counts = {"passages": {"copies_of_another": len(copies)}}
@@ -186,19 +185,17 @@ def write_identical(prepared: Path, folder: Path) -> dict[str, dict[str, int]]:
     return counts
 
 
-def find_identical(passages: Path, queries: pl.DataFrame) -> tuple[Identical, pl.DataFrame]:
-    """The copies of a passages table, and the queries that are passages, with the row of the passage.
+def _find_identical(passages: Path, queries: pl.DataFrame) -> tuple[Identical, pl.DataFrame]:
+    """The copies of a passages table; the queries that are passages: their columns query and split, with `passage`.
 
     A query is a passage itself if its text is the passage's text, with its title or without, or if both have the same
     id and the text of one begins with the other: the same id alone says nothing where both are counted from 0. It is
-    all passages that its text holds of a document with its id.
-
-    Memory: 8 bytes a passage, and the queries. `queries` has columns qid, text and others, which come back, but for
-    text, with `passage`.
+    all passages that its text holds of a document with its id. Memory: 8 bytes a passage, and the queries.
     """
     asked, first = queries.with_columns(asked=without_case(one_form(pl.col("text")))).drop("text"), 0
     hashes, own = [np.empty(0, dtype=np.uint64)], list[pl.DataFrame]()
-    for batch in tqdm(open_table(passages, PASSAGES).iter_batches(tables.ROW_GROUP), desc="identical", unit=" batches"):
+    batches = tables.open_table(passages, PASSAGES).iter_batches(tables.ROW_GROUP)
+    for batch in tqdm(batches, desc="identical", unit=" batches"):
         texts = pl.DataFrame(batch).with_columns(one_form(pl.col(name)) for name in ("title", "text"))
         hashes.append(texts.select(pl.concat_str("title", "text", separator="\n")).to_series().hash(seed=0).to_numpy())
         own.append(_own_passages(texts.with_row_index("passage", first), asked))
@@ -211,18 +208,13 @@ def _own_passages(texts: pl.DataFrame, queries: pl.DataFrame) -> pl.DataFrame:
     """The queries that are some passages. `texts`: columns passage, pid, title, text, in one form."""
     whole = pl.Series("whole", list(map(with_title, texts["title"], texts["text"])), pl.String)
     texts = texts.with_columns(whole).with_columns(without_case(pl.col(name)) for name in ("text", "whole"))
-    same_id = texts.join(queries.with_columns(pid="qid"), on="pid").filter(
-        pl.any_horizontal(
-            one.str.starts_with(other)
-            for name in ("text", "whole")
-            for one, other in ((pl.col(name), pl.col("asked")), (pl.col("asked"), pl.col(name)))
-        )
-    )
+    asked = pl.col("asked")
+    begins = [one.str.starts_with(asked) | asked.str.starts_with(one) for one in (pl.col("text"), pl.col("whole"))]
+    same_id = texts.join(queries.with_columns(pid="qid"), on="pid").filter(pl.any_horizontal(begins))
     parts = texts.with_columns(qid=pl.col("pid").str.extract(r"^(.*)#[0-9]+$")).drop_nulls("qid")
-    held = parts.join(queries, on="qid").filter(pl.col("asked").str.contains(pl.col("text"), literal=True))
+    held = parts.join(queries, on="qid").filter(asked.str.contains(pl.col("text"), literal=True))
     same_text = [texts.join(queries, left_on=name, right_on="asked") for name in ("text", "whole")]
-    wanted = [*(name for name in queries.columns if name != "asked"), "passage"]
-    return pl.concat(found.select(wanted) for found in (same_id, held, *same_text))
+    return pl.concat(found.select("query", "split", "passage") for found in (same_id, held, *same_text))
 
 
 def _copies(hashes: Rows) -> tuple[Rows, Rows]:

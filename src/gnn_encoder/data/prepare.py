@@ -19,7 +19,7 @@ from gnn_encoder.base.files import write_json
 from gnn_encoder.base.judgements import write_identical
 from gnn_encoder.base.tables import COUNTS, PASSAGES, PICKED, QRELS, QUERIES, SPLITS, UNLABELLED, batched, write_table
 from gnn_encoder.data.formats import open_beir, open_dpr, open_insuranceqa, open_ir_datasets, open_msmarco, split_names
-from gnn_encoder.data.queries import ASKED, open_log, own_file, own_queries, query_keys
+from gnn_encoder.data.queries import open_log, own_file, own_queries, query_keys
 from gnn_encoder.data.reading import DataSource, Passage, Place, refuse, refuse_repeated
 from gnn_encoder.pipeline.params import Data
 
@@ -80,7 +80,9 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
     """
     own, empty, left_out = own_file(data.unlabelled), list[str](), Counter[str]()
     pids = _write_passages(source, folder / "passages.parquet", empty, left_out)
-    read = {reader: read_rows(reader(), ASKED, "queries") for reader in dict.fromkeys(source.queries.values())}
+    read = {
+        reader: read_rows(reader(), pl.Schema(QUERIES), "queries") for reader in dict.fromkeys(source.queries.values())
+    }
     for reader, table in read.items():
         refuse_repeated(reader, table["qid"], "query id")
     texts = {split: read[reader] for split, reader in source.queries.items()}

@@ -32,7 +32,6 @@ LOGS = ("log.tsv", "log.jsonl", "log.parquet")
 NEEDED, OPTIONAL = ("query", "pid"), ("count",)
 LARGEST = 10**12  # so that millions of counts add up in 64 bits
 DIGITS = 16  # hexadecimal: 64 bits
-ASKED = pl.Schema({"qid": pl.String(), "text": pl.String(), "answers": pl.List(pl.String())})
 PUNCTUATION = r"[\p{P}--[#%&@]]+"  # signs that tell two queries apart stay: c# is not c, and 50% is not 50
 LOGGED = pl.Schema({"text": pl.String(), "pid": pl.String(), "count": pl.Int64(), "rows": pl.Int64()})
 Logged = tuple[pl.DataFrame, dict[str, int]]  # columns qid, text, split, pid, count, sorted by ids; what is left out
@@ -163,7 +162,7 @@ def own_queries(path: Path, others: list[pl.Series]) -> pl.DataFrame:
     told = "%s: %d queries; %d more repeat one of them or of the data's, and are left out"
     log.info(told, path, len(kept), len(texts) - len(kept))
     qids = [f"unlabelled-{number}" for number in range(len(kept))]
-    return pl.DataFrame({"qid": qids, "text": kept, "answers": [[]] * len(kept)}, ASKED)
+    return pl.DataFrame({"qid": qids, "text": kept, "answers": [[]] * len(kept)}, pl.Schema(QUERIES))
 
 
 def read_texts(path: Path) -> Iterator[str]:
