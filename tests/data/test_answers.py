@@ -14,7 +14,7 @@ import pytest
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES
 from gnn_encoder.data import answers as module
-from gnn_encoder.data.answers import answered, best_answered, finder, prepared
+from gnn_encoder.data.answers import Kind, answered, best_answered
 
 from ..texts import write
 
@@ -47,11 +47,17 @@ EXPRESSIONS = [
 ]
 
 
-def test_texts_by_hand() -> None:
-    for answer, text, expected in STRINGS:
-        assert finder([answer], "string", "")(prepared(text, "string")) is literally([answer], text) is expected, text
-    for answer, text, expected in EXPRESSIONS:
-        assert finder(["gas", answer], "regex", "")(prepared(text, "regex")) is expected, text
+def test_texts_by_hand(tmp_path: Path) -> None:
+    for kind, cases in (("string", STRINGS), ("regex", EXPRESSIONS)):
+        found = own_pairs(tmp_path, [["yeast", answer] for answer, _, _ in cases], [text for _, text, _ in cases], kind)
+        assert found == [i for i, (_, _, expected) in enumerate(cases) if expected]
+    assert all(literally([answer], text) is expected for answer, text, expected in STRINGS)
+
+
+def own_pairs(folder: Path, answers: list[list[str]], texts: list[str], kind: Kind) -> list[int]:
+    """Which texts hold an answer to the query of their number."""
+    pairs = pl.DataFrame({"query": range(len(texts)), "passage": range(len(texts))})
+    return answered(pairs, *tables(folder, answers, texts, group=500), kind)["query"].to_list()
 
 
 def literally(answers: Sequence[str], text: str) -> bool:
@@ -74,28 +80,24 @@ def tokens(text: str) -> list[str]:
     return [word.lower() for word in words]
 
 
-def test_random_texts_equal_the_literal_version() -> None:
+def test_random_texts_equal_the_literal_version(tmp_path: Path) -> None:
     generator = random.Random(0)
     alphabet = "aAbB12ΣσςİıßéÉe\u0301\u0308 ..,-'’_\n\t\u00a0\u200b北京ー🍞👩‍🍳ﬃ²"
-    hits = 0
-    for _ in range(3000):
-        text = "".join(generator.choices(alphabet, k=generator.randint(0, 40)))
-        start = generator.randint(0, len(text))
-        part = text[start : start + generator.randint(0, 6)]  # of the text, so that many are found
-        answers = [part.swapcase(), "".join(generator.choices(alphabet, k=2))]
-        found = finder(answers, "string", "")(prepared(text, "string"))
-        assert found == literally(answers, text), (answers, text)
-        hits += found
-    assert 500 < hits < 2500
+    texts = ["".join(generator.choices(alphabet, k=generator.randint(0, 40))) for _ in range(3000)]
+    starts = [generator.randint(0, len(text)) for text in texts]
+    parts = [text[start : start + generator.randint(0, 6)] for text, start in zip(texts, starts, strict=True)]
+    answers = [[part.swapcase(), "".join(generator.choices(alphabet, k=2))] for part in parts]
+    expected = [i for i, text in enumerate(texts) if literally(answers[i], text)]
+    assert own_pairs(tmp_path, answers, texts, "string") == expected and 500 < len(expected) < 2500
 
 
-def test_expressions_that_are_none_or_never_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expressions_that_are_none_or_never_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for answer in ("(", "[z-a]", r"\p{Nothing}", "(" * 3000 + ")" * 3000):
-        with pytest.raises(UserError, match="^file: .* is no regular expression"):
-            finder(["fine", answer], "regex", "file")
+        with pytest.raises(UserError, match=r"dev.parquet, query 'q1', answers: .* is no regular expression"):
+            own_pairs(tmp_path, [["fine"], [answer]], ["a"], "regex")
     monkeypatch.setattr(module, "SECONDS", 0.05)
-    with pytest.raises(UserError, match=r"^file: '\(a\|aa\)\+\$' searched one passage for more than 0.05 s"):
-        finder(["(a|aa)+$"], "regex", "file")("a" * 80 + "!")
+    with pytest.raises(UserError, match=r"'q0', answers: '\(a\|aa\)\+\$' searched one passage for more than 0.05 s"):
+        own_pairs(tmp_path, [["(a|aa)+$"]], ["a" * 80 + "!"], "regex")
 
 
 # --- pairs of rows ----------------------------------------------------------------------------------------------------
@@ -110,7 +112,6 @@ def tables(folder: Path, answers: Answers, texts: list[str] = TEXTS, group: int 
     write(queries, QUERIES, (f"q{i}" for i in range(len(answers))), ["why?"] * len(answers), answers)
     columns = [[f"p{i}" for i in range(len(texts))], ["oven"] * len(texts), texts]
     pq.write_table(pa.table(columns, schema=PASSAGES), passages, row_group_size=group)
-    module._opened.cache_clear()
     return [queries, passages]
 
 
@@ -128,21 +129,6 @@ def test_pairs_by_hand(tmp_path: Path) -> None:
     assert found["place"].is_sorted() and found.columns == ["place", "query", "passage"]
     found = answered(every_pair(2, 10), *tables(tmp_path, [["ov.n$"], [r"^salt\w"]]), "regex")
     assert set(found.select("query", "passage").rows()) == {(0, 4), (0, 5), (1, 7)}
-    with pytest.raises(UserError, match=r"dev.parquet, query 'q1', answers: '\(' is no regular expression"):
-        answered(every_pair(1, 10), *tables(tmp_path, [["fine"], ["("]]), "regex")
-
-
-def test_several_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    generator, words = np.random.default_rng(1), ["oven", "pan", "salt", "yeast", "flour", "steam", "dough"]
-    texts = [" ".join(generator.choice(words, 3)) for _ in range(40)]
-    answers = [[" ".join(generator.choice(words, 2))] for _ in range(30)]
-    of = tables(tmp_path, answers, texts, group=7)
-    alone = answered(every_pair(30, 40), *of, "string")
-    assert len(alone) == sum(literally(one, text) for one in answers for text in texts) > 10
-    monkeypatch.setattr(module, "PAIRS_A_PROCESS", 600)
-    monkeypatch.setattr(module, "cores", lambda: 2)
-    monkeypatch.setattr(module, "_opened", None)  # of this process: the others import the module anew
-    assert answered(every_pair(30, 40), *of, "string").equals(alone)
 
 
 def test_the_positive_of_a_query_is_the_first_passage_of_bm25_with_an_answer(tmp_path: Path) -> None:
