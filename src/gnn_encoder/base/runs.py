@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError, shorten
 from gnn_encoder.base.files import BYTE_ORDER_MARK, open_binary, without_marks
-from gnn_encoder.base.tables import read_column
 
 QUERIES_AT_A_TIME = 64  # written together
 RUN = pl.Schema({"qid": pl.String(), "pid": pl.String(), "rank": pl.Int32(), "score": pl.Float64()})
@@ -37,7 +35,7 @@ def write_ranking(
     if not distributed.is_first():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    qids, pids = pl.Series(read_column(queries, "qid").to_pylist(), dtype=pl.String), read_column(passages, "pid")
+    qids, pids = pl.read_parquet(queries, columns=["qid"])["qid"], pl.read_parquet(passages, columns=["pid"])["pid"]
     # With a time and a file name in its header, the same run would give another file each time.
     with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=3) as file:
         for first in range(0, len(qids), QUERIES_AT_A_TIME):
@@ -45,14 +43,14 @@ def write_ranking(
             file.write(_lines(qids[part], pids, *(matrix[part] for matrix in ranking), tag))
 
 
-def _lines(qids: pl.Series, pids: pa.ChunkedArray, passages: NDArray[Any], scores: NDArray[Any], tag: str) -> bytes:
+def _lines(qids: pl.Series, pids: pl.Series, passages: NDArray[Any], scores: NDArray[Any], tag: str) -> bytes:
     found = passages >= 0
     query, place = np.nonzero(found)
     frame = pl.DataFrame(
         {
             "qid": qids.gather(query),
             "Q0": pl.repeat("Q0", len(query), eager=True),
-            "pid": pl.Series(pids.take(pa.array(passages[found], type=pa.int64())).to_pylist(), dtype=pl.String),
+            "pid": pids.gather(passages[found]),
             "rank": place + 1,
             "score": scores[found].astype(np.float32),
             "tag": pl.repeat(tag, len(query), eager=True),
