@@ -6,7 +6,7 @@ they have in common. The counts of a query and a passage are added up.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache, partial
 from hashlib import blake2b
 from itertools import cycle, islice
@@ -43,27 +43,23 @@ def open_log(folder: Path, data: Data) -> DataSource:
     if others := [other for name in LOGS if (other := reading.find(folder, name)) and other != path]:
         raise UserError(f"{path}: {others[0].name} is there as well; keep one log")
     logged = cache(partial(read_log, path, data))
+
+    def queries(split: str) -> Iterator[tuple[Place, Query]]:
+        chosen = logged()[0].filter(split=split).unique("qid", keep="first", maintain_order=True)
+        return ((str(path), Query(*row)) for row in chosen.select("qid", "text").iter_rows())
+
+    def judgements(split: str) -> Iterator[tuple[Place, Judgement]]:
+        chosen = logged()[0].filter(split=split).select("qid", "pid", "count")
+        return ((str(path), Judgement(qid, pid, 1, count)) for qid, pid, count in chosen.iter_rows())
+
     return DataSource(
         files=[corpus, path],
         passages=partial(read_corpus, corpus),
-        queries={split: partial(_queries, path, logged, split) for split in SPLITS},
-        judgements={split: partial(_judgements, path, logged, split) for split in SPLITS},
+        queries={split: partial(queries, split) for split in SPLITS},
+        judgements={split: partial(judgements, split) for split in SPLITS},
         dropped=lambda: logged()[1],
         lenient=True,
     )
-
-
-def _queries(path: Path, logged: Callable[[], Logged], split: str) -> Iterator[tuple[Place, Query]]:
-    """The queries of a split, each once, sorted by id."""
-    chosen = logged()[0].filter(split=split).unique("qid", keep="first", maintain_order=True)
-    for qid, text in chosen.select("qid", "text").iter_rows():
-        yield f"{path}, query {shorten(text)}", Query(qid, text)
-
-
-def _judgements(path: Path, logged: Callable[[], Logged], split: str) -> Iterator[tuple[Place, Judgement]]:
-    """The passages that were chosen for the queries of a split, with grade 1 and their counts."""
-    for qid, text, pid, count in logged()[0].filter(split=split).select("qid", "text", "pid", "count").iter_rows():
-        yield f"{path}, query {shorten(text)}", Judgement(qid, pid, 1, count)
 
 
 def read_log(path: Path, data: Data) -> Logged:
