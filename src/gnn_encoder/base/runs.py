@@ -40,7 +40,7 @@ def write_ranking(
     with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=3) as file:
         for first in range(0, len(qids), QUERIES_AT_A_TIME):
             part = slice(first, first + QUERIES_AT_A_TIME)
-            file.write(_lines(qids[part], pids, *(matrix[part] for matrix in ranking), tag))
+            file.write(_lines(qids[part], pids, ranking[0][part], ranking[1][part], tag))
 
 
 def _lines(qids: pl.Series, pids: pl.Series, passages: NDArray[Any], scores: NDArray[Any], tag: str) -> bytes:
