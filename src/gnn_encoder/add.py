@@ -136,12 +136,11 @@ def _open_informer(system: str, table: Path, params: Params) -> Encode:
 
     def encode(rows: Rows) -> Matrix:
         like_built = links(rows).astype(dtype).astype(np.float32)  # as the build stores E_P of M_de
-        edges = link(asked, least, like_built)
-        query, passage = (edges[name].to_numpy(writable=True) for name in ("query", "passage"))
-        queries, place = np.unique(query, return_inverse=True)
-        features = (m_ce(0, query, rows[passage]), m_ce(1, rows, rows)) if m_ce else None
-        unbuilt = np.full(len(rows), -1), queries, np.full(len(edges), -1)
-        return inform.inform(Subgraph(*unbuilt, place, passage, features=features), embeds(rows))
+        found = Subgraph.of_new(link(asked, least, like_built), len(rows))
+        if m_ce:
+            edges = found.queries[found.edge_query], rows[found.edge_passage]
+            found = replace(found, features=(m_ce(0, *edges), m_ce(1, rows, rows)))
+        return inform.inform(found, embeds(rows))
 
     return encode
 

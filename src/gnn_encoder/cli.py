@@ -85,11 +85,7 @@ def search(
         from gnn_encoder.controls.choose import read_choice
 
         system = str(read_choice(project.runs(HYBRID)).facts["dense"])
-    system = system or MAIN
-    if system not in registry().dense:
-        one_of = ", ".join(registry().dense)
-        raise UserError(f"--system is {system!r}: must be one of {one_of}; --hybrid searches BM25 beside it")
-    searcher = Searcher.open(project.index(system), hybrid=hybrid)
+    searcher = Searcher.open(project.index(system or MAIN), hybrid=hybrid)
     for text in _lines() if query is None else [query]:
         try:
             text.encode()
@@ -150,8 +146,8 @@ def init(
             raise UserError("--path belongs to --data: name the source with it, such as --data beir")
         _lay_over(arguments or [])
         return
-    if path is not None:
-        _check_there("--path", path)  # before torch is loaded, which takes seconds
+    if path is not None:  # before torch is loaded, which takes seconds
+        _check_there("--path", path)
     from gnn_encoder.init import fit_params
 
     for line in fit_params(data, path, arguments or []):

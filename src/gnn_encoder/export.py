@@ -16,7 +16,7 @@ from transformers import AutoConfig
 
 from gnn_encoder import __version__
 from gnn_encoder.base.distributed import tqdm
-from gnn_encoder.base.errors import UserError, not_built
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import check_undamaged, read_json, replacing, write_json, write_text
 from gnn_encoder.base.matrix import Matrix, open_matrix, read_manifest, release, write_header
 from gnn_encoder.base.tables import PASSAGES, SPLITS, count_rows, open_table
@@ -28,7 +28,6 @@ from gnn_encoder.text.encoder import SETTINGS, DualEncoderSettings
 from gnn_encoder.text.pretrained import MODULES, POOLING
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
-FILES = (SETTINGS, "config.json", "model.safetensors", TOKENIZER, TOKENIZER_CONFIG)  # of a saved dual-encoder
 OWN = (SETTINGS, "history.csv", "manifest.json", TOKENIZER, TOKENIZER_CONFIG)  # those that are not copied
 IDS = "ids.txt"
 ROWS = 4096  # vectors that are written together
@@ -75,11 +74,8 @@ def export_system(system: str, to: str, folder: Path) -> list[Path]:
 def export_sentence_transformer(system: str, folder: Path) -> None:
     """The query side of a dual-encoder, with the files by which sentence-transformers and servers make an embedding."""
     encoder = project.encoder(system)
-    for name in FILES:
-        if not (encoder / name).is_file():
-            raise not_built(encoder / name)
-    check_undamaged(encoder)
     settings = read_json(encoder / SETTINGS, DualEncoderSettings)
+    check_undamaged(encoder)
     for file in encoder.iterdir():  # configuration and weights, and whatever else the model was saved with
         if file.is_file() and file.name not in OWN:
             shutil.copyfile(file, folder / file.name)

@@ -25,7 +25,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import gnn_encoder
 from gnn_encoder.base.distributed import cores
-from gnn_encoder.base.errors import UserError, not_built
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import MANIFEST, is_empty, read_json
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import count_rows, read_column
@@ -267,14 +267,11 @@ def _chosen(wanted: Sequence[str]) -> list[str]:
     dense = registry().dense
     built = [name for name in dense if (project.index(name) / MANIFEST).is_file()]
     usual = [name for name in (MAIN, REFERENCE) if name in built]
-    if EVERY in wanted:
-        wanted = [*usual, *built]
+    wanted = ([*usual, *built] if EVERY in wanted else wanted or usual) or [MAIN]
     for name in wanted:
         if name not in dense:
             raise UserError(f"--system is {name!r}: must be {EVERY} or one of {', '.join(dense)}")
-    if not wanted and not usual:
-        raise not_built(project.index(MAIN))
-    return list(dict.fromkeys(wanted)) or usual
+    return list(dict.fromkeys(wanted))
 
 
 def serve(*, host: str, port: int, systems: Sequence[str], hybrid: bool, allowed_hosts: Sequence[str]) -> None:
