@@ -100,12 +100,9 @@ class TextIsVector:
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project without models, as the current folder; a passage is the best for its own text."""
 
-    def encode(system: str, table: Path, params: object) -> add.Encode:
-        return lambda rows: small.encode(pl.read_parquet(table)[rows])
-
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
-    monkeypatch.setattr(add, "_open_encoder", encode)
+    monkeypatch.setattr(add, "_open_encoder", lambda system, params: small.encode)
     monkeypatch.setattr(DualEncoder, "load", lambda folder, precision: TextIsVector())
     make(Path.cwd(), BUILT)
     return Path.cwd()
