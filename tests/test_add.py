@@ -99,7 +99,6 @@ class TextIsVector:
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project without models, as the current folder; a passage is the best for its own text."""
-
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setattr(add, "_open_encoder", lambda system, params: small.encode)
