@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.exceptions import TyperException
@@ -51,7 +51,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Function = TypeVar("Function", bound=Callable[..., None])
+Function = Callable[..., None]
 
 
 def command(*examples: str) -> Callable[[Function], Function]:

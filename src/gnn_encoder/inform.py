@@ -64,7 +64,7 @@ def inform(
 
     `params` are those of `GNNEncoder`, whose similarity is "dot" unless all vectors have length 1.
     """
-    check_target(out, passages, (queries, qrels, dev_queries, dev_qrels, unlabelled))
+    check_target(out, (passages, queries, qrels, dev_queries, dev_qrels, unlabelled))
     files, data = read_training_data(passages, queries, qrels, dev_queries, dev_qrels, unlabelled)
     odd = next(filter(None, (not_of_length(one.matrix, *UNIT, name=str(one.path)) for one in files)), None)
     gnn = GNNEncoder(**(params if odd is None else {"similarity": "dot", "temperature": 1.0} | params))

@@ -144,11 +144,11 @@ def labelled_pairs(name: str, relevant: Any, n_queries: int, n_passages: int) ->
 
 @dataclass(frozen=True)
 class VectorFile:
-    """The vectors of a file; `ids` is None for `.npy`, whose ids are row numbers."""
+    """The vectors of a file; of `.npy` the ids are row numbers."""
 
     path: Path
     matrix: NDArray[Any]  # (rows, d)
-    ids: pl.Series | None
+    ids: pl.Series  # text; (rows,)
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -163,20 +163,15 @@ class VectorFile:
             raise UserError(f"{path}: must be .npy (not .npz), or .parquet with {COLUMNS} ({error})") from error
         if matrix.ndim != 2:
             raise UserError(f"{path}: shape {matrix.shape}; must be (rows, columns)")
-        return cls(path, matrix, None)
+        return cls(path, matrix, pl.int_range(len(matrix), eager=True).cast(pl.String))
 
     def rows_of(self, ids: pl.Series, named_in: Path, what: str) -> Rows:
         """The rows of some ids that another file names; `what` they are, for messages."""
-        if self.ids is None:
-            rows = ids.cast(pl.Int64, strict=False)
-            rows = rows.set(~rows.is_between(0, len(self.matrix) - 1), None)
-        else:
-            index = pl.DataFrame({"id": self.ids, "row": np.arange(len(self.ids))})
-            rows = ids.to_frame("id").join(index, on="id", how="left", maintain_order="left")["row"]
+        index = pl.DataFrame({"id": self.ids, "row": np.arange(len(self.ids))})
+        rows = ids.to_frame("id").join(index, on="id", how="left", maintain_order="left")["row"]
         if rows.null_count():
-            unknown = ids.filter(rows.is_null())[0]
-            known = f"whose ids are row numbers, 0 to {len(self.matrix) - 1}" if self.ids is None else "by column id"
-            told = f"{what} {unknown!r} is not in {self.path}, {known}"
+            by = "column id" if self.path.suffix == ".parquet" else "row number, from 0"
+            told = f"{what} {ids.filter(rows.is_null())[0]!r} is not in {self.path}, by {by}"
             raise UserError(f"{named_in}: {told}; correct or remove its lines")
         return rows.to_numpy()
 
@@ -200,13 +195,11 @@ def _read_pairs(path: Path, queries: VectorFile, passages: VectorFile) -> Rows:
     return np.stack([side.rows_of(relevant[name], path, what) for side, name, what in sides], axis=1)
 
 
-def check_target(path: Path, passages: Path, others: Iterable[Path | None]) -> None:
+def check_target(path: Path, read: Iterable[Path | None]) -> None:
     """Refuse a file that `writing` cannot write, before any work."""
     above, told = next(place for place in path.absolute().parents if place.exists()), ""
-    if path.exists() and any(one.exists() and path.samefile(one) for one in (passages, *others) if one):
+    if path.exists() and any(one.exists() and path.samefile(one) for one in read if one):
         told = "is read too; give another file"
-    elif path.suffix == ".parquet" and passages.suffix != ".parquet":
-        told = "the passages have no ids; read them from Parquet, or write .npy"
     elif path.suffix not in (".npy", ".parquet"):
         told = "must end in .npy or .parquet"
     elif path.is_dir():
@@ -226,7 +219,7 @@ def writing(path: Path, like: VectorFile) -> Iterator[NDArray[Any]]:
         filled = open_memmap(matrix, mode="w+", dtype=np.float32, shape=like.matrix.shape)
         yield filled
         filled.flush()
-        if like.ids is not None and path.suffix == ".parquet":
+        if path.suffix == ".parquet":
             vectors = pa.FixedSizeListArray.from_arrays(pa.array(filled.reshape(-1)), filled.shape[1])  # no copy
             columns = pa.table({"id": like.ids.to_arrow().cast(pa.string()), "vector": vectors})
             pq.write_table(columns, table, row_group_size=ROWS_AT_A_TIME)
