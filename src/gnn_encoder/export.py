@@ -177,20 +177,17 @@ def export_beir(system: str, folder: Path) -> None:
         if not count_rows(project.qrels(split)):
             raise UserError(f"{project.qrels(split)}: holds no judgements, by which alone BEIR judges a split")
     passages = pl.scan_parquet(project.PASSAGES)
-    queries = {split: pl.scan_parquet(project.queries(split)) for split in SPLITS}
-    qids = pl.concat([table.select("qid") for table in queries.values()]).collect()["qid"]
-    of_passages = passages.filter(pl.col("pid").is_in(qids.implode())).select(pl.len()).collect(engine="streaming")
-    is_shared = of_passages.item() > 0 or qids.n_unique() < len(qids)
-    name = {split: pl.format(f"{split}-{{}}" if is_shared else "{}", "qid") for split in SPLITS}
-    passages.select("title", "text", _id="pid").select("_id", "title", "text").sink_ndjson(folder / "corpus.jsonl")
-    pl.concat([table.select(name[split].alias("_id"), "text") for split, table in queries.items()]).sink_ndjson(
-        folder / "queries.jsonl"
-    )
+    queries = pl.concat([pl.read_parquet(project.queries(split)).with_columns(split=pl.lit(split)) for split in SPLITS])
+    shared = passages.select("pid").filter(pl.col("pid").is_in(queries["qid"].implode())).collect(engine="streaming")
+    is_shared = len(shared) > 0 or queries["qid"].is_duplicated().any()
+    name = pl.format("{}-{}", "split", "qid") if is_shared else pl.col("qid")
+    passages.select(pl.col("pid").alias("_id"), "title", "text").sink_ndjson(folder / "corpus.jsonl")
+    queries.select(name.alias("_id"), "text").write_ndjson(folder / "queries.jsonl")
     (folder / "qrels").mkdir()
     for split in SPLITS:
-        columns = {"query-id": name[split], "corpus-id": pl.col("pid"), "score": pl.col("grade")}
-        path = folder / "qrels" / f"{split}.tsv"
-        pl.scan_parquet(project.qrels(split)).select(**columns).sink_csv(path, separator="\t", quote_style="never")
+        columns = {"query-id": name, "corpus-id": pl.col("pid"), "score": pl.col("grade")}
+        judged = pl.read_parquet(project.qrels(split)).with_columns(split=pl.lit(split)).select(**columns)
+        judged.write_csv(folder / "qrels" / f"{split}.tsv", separator="\t", quote_style="never")
 
 
 FORMATS: dict[str, Callable[[str, Path], None]] = {

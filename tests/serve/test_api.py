@@ -98,31 +98,24 @@ def test_an_explanation_is_what_the_network_computes(client: Client, monkeypatch
     assert (found["queries"], found["n_queries"], found["attention_to_itself"]) == ([], 0, 1)
 
 
-def test_bounds(client: Client) -> None:
-    app = client(BASE)
-    for values, told in (
-        ({}, "query: Field required"),
-        ({"query": " \t"}, "query: is empty; give it some words"),
-        ({"query": "\u200b"}, "query: is empty; give it some words"),
-        ({"query": "a" * 1001}, "query: String should have at most 1000 characters"),
-        ({"query": "x", "k": 0}, "k: Input should be greater than or equal to 1"),
-        ({"query": "x", "k": 101}, "k: Input should be less than or equal to 100"),
-    ):
-        answer = app.get("/search", params=values)
-        assert (answer.status_code, answer.json()) == (422, {"detail": told})
-    assert app.get("/search?query=%ff%00life").status_code == 200  # no text, but bounded
-
-
-def test_what_is_not_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = client(BASE)
+def test_bounds_and_what_is_not_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, explaining = client(BASE), client(SYSTEM)
+    other = "'gnn_encoder' is not served: take one of dual_encoder"
     for server, path, status, told in (
-        (app, "/search?query=x&system=gnn_encoder", 404, "'gnn_encoder' is not served: take one of dual_encoder"),
-        (app, "/explain?pid=city-2&system=gnn_encoder", 404, "'gnn_encoder' is not served: take one of dual_encoder"),
+        (app, "/search", 422, "query: Field required"),
+        (app, "/search?query=%20%09", 422, "query: is empty; give it some words"),
+        (app, "/search?query=\u200b", 422, "query: is empty; give it some words"),
+        (app, f"/search?query={'a' * 1001}", 422, "query: String should have at most 1000 characters"),
+        (app, "/search?query=x&k=0", 422, "k: Input should be greater than or equal to 1"),
+        (app, "/search?query=x&k=101", 422, "k: Input should be less than or equal to 100"),
+        (app, "/search?query=x&system=gnn_encoder", 404, other),
+        (app, "/explain?pid=city-2&system=gnn_encoder", 404, other),
         (app, "/explain?pid=city-2", 409, "M_de has no graph: no query takes part in its passages' vectors"),
-        (client(SYSTEM), "/explain?pid=nothing", 409, "no passage has the id 'nothing'"),
+        (explaining, "/explain?pid=nothing", 409, "no passage has the id 'nothing'"),
     ):
         answer = server.get(path)
         assert (answer.status_code, answer.json()) == (status, {"detail": told})
+    assert app.get("/search?query=%ff%00life").status_code == 200  # no text, but bounded
     assert (app.get("/nothing").status_code, app.put("/search").status_code) == (404, 405)
     assert app.get("/docs").status_code == 404  # its scripts would come from elsewhere
     monkeypatch.setattr(Searcher, "answer", lambda self, queries, k: 1 / 0)

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
 
+from gnn_encoder import Searcher
 from gnn_encoder.add import add_passages
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import MATRIX
 from gnn_encoder.pipeline import project
-from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.faiss_index import build
 from gnn_encoder.serve import create_app, serve
 
@@ -134,6 +134,5 @@ def test_hybrid(root: Path) -> None:
     with TestClient(create_app(["gnn_encoder"], hybrid=True, hosts=["*"])) as client:
         found = client.get("/search", params={"query": QUERY, "k": 3}).json()["hits"]
         assert client.get("/systems").json()["systems"][0]["title"] == "GNN-encoder and BM25"
-    rows, _ = BM25Index.open(project.index("bm25")).search([QUERY], 3)
-    pids = pq.read_table(project.PASSAGES)["pid"].to_pylist()
-    assert [hit["pid"] for hit in found] == [pids[row] for row in rows[0]]
+    by_words = Searcher.open(project.index("gnn_encoder"), hybrid=True).search(QUERY, 3)
+    assert found == [vars(hit) for hit in by_words]
