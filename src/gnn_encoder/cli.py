@@ -146,8 +146,8 @@ def init(
             raise UserError("--path belongs to --data: name the source with it, such as --data beir")
         _lay_over(arguments or [])
         return
-    if path is not None:  # before torch is loaded, which takes seconds
-        _check_there("--path", path)
+    if path is not None and not path.expanduser().exists():  # before torch is loaded, which takes seconds
+        raise UserError(f"--path is {path}: no such file or folder; correct it")
     from gnn_encoder.init import fit_params
 
     for line in fit_params(data, path, arguments or []):
@@ -162,22 +162,17 @@ def _lay_over(arguments: list[str]) -> None:
     named = {one.partition("=")[0] for one in arguments}
     params = experiment.preview(arguments)  # first, since a mistake there is told at once
     at = params.data.path
-    if "data.path" in named and at is not None:
-        _check_there("data.path", at)
+    is_missing = at is not None and not Path(at).expanduser().exists()
+    if is_missing and "data.path" in named:
+        raise UserError(f"data.path is {at}: no such file or folder; correct it")
     if "encoder.model" in named:
         from gnn_encoder.init import check_base_model
 
         typer.echo(check_base_model(params.encoder))
     changed = experiment.lay_over(arguments)
     typer.echo("\n".join(changed or ["params.yaml has these values already."]))
-    is_new = any(line.startswith("data.path: ") for line in changed)
-    if at is not None and is_new and not Path(at).expanduser().exists():
+    if is_missing and any(line.startswith("data.path: ") for line in changed):
         typer.echo(f"! data.path is {at}, which is not there: name yours, `gnn-encoder init data.path=FOLDER`")
-
-
-def _check_there(name: str, path: Path | str) -> None:
-    if not Path(path).expanduser().exists():
-        raise UserError(f"{name} is {path}: no such file or folder; correct it")
 
 
 @command("results", "results all")
