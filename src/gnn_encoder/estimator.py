@@ -286,7 +286,7 @@ class GNNEncoder:
         """Make ready to inform passages, without those of `fit`."""
         near = self._neighbourhood(np.empty((0, self.n_features_in_), dtype=np.float32))
         self._corpus = CorpusGNN(self.gnn_, near, self.queries_, interactive)
-        self._reach = reach(self.graph_, self.labelled_ if self.labels else None)
+        self._reach = reach(self.graph_, self.labelled_)
 
     def _rows(self, rows: Any | None, n: int) -> Rows:
         """The argument `rows` of `transform`, checked. *Shape:* (n,)."""

@@ -1,7 +1,5 @@
 """Every endpoint and every bound, in one process."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +21,18 @@ from gnn_encoder.serve import LOOPBACK, create_app
 from ..built import BASE, SYSTEM
 from .conftest import QUERY
 
-Client = Callable[..., TestClient]
 
-
-@pytest.fixture
-def client(built: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-    """Makes clients of apps over the project."""
+@pytest.fixture(autouse=True)
+def root(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(built)
-    with ExitStack() as stack:
-
-        def make(*systems: str, **options: Any) -> TestClient:
-            app = create_app(systems, **{"hosts": ["*"], **options})
-            return stack.enter_context(TestClient(app, raise_server_exceptions=False))
-
-        yield make
 
 
-def test_search_finds_what_the_searcher_finds(client: Client) -> None:
+def client(*systems: str, **options: Any) -> TestClient:
+    """Of an app over the project."""
+    return TestClient(create_app(systems, **{"hosts": ["*"]} | options), raise_server_exceptions=False)
+
+
+def test_search_finds_what_the_searcher_finds() -> None:
     app = client()
     for system in (SYSTEM, BASE):
         expected = [vars(hit) for hit in Searcher.open(project.index(system)).search(QUERY, 5)]
@@ -51,7 +44,7 @@ def test_search_finds_what_the_searcher_finds(client: Client) -> None:
     assert usual["system"] == "gnn_encoder" and len(usual["hits"]) == 10
 
 
-def test_systems(client: Client) -> None:
+def test_systems() -> None:
     told = client(BASE, SYSTEM).get("/systems").json()
     assert told == {
         "systems": [
@@ -64,7 +57,7 @@ def test_systems(client: Client) -> None:
     assert names == ["gnn_encoder", "dual_encoder", "labels_alone"]
 
 
-def test_an_explanation_is_what_the_network_computes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_explanation_is_what_the_network_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     params, model = load_params(), project.gnn(SYSTEM)
     inform = open_informer(SYSTEM, model, graph_encoder(SYSTEM, model, params)[0], params)
     labelled = pl.read_parquet(project.qrels("train")).filter(pl.col("grade") > 0)
@@ -98,7 +91,7 @@ def test_an_explanation_is_what_the_network_computes(client: Client, monkeypatch
     assert (found["queries"], found["n_queries"], found["attention_to_itself"]) == ([], 0, 1)
 
 
-def test_bounds_and_what_is_not_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_and_what_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     app, explaining = client(BASE), client(SYSTEM)
     other = "'gnn_encoder' is not served: take one of dual_encoder"
     for server, path, status, told in (
@@ -123,7 +116,7 @@ def test_bounds_and_what_is_not_there(client: Client, monkeypatch: pytest.Monkey
     assert failed.status_code == 500 and "division" not in failed.text
 
 
-def test_metrics_and_health(client: Client) -> None:
+def test_metrics_and_health() -> None:
     app = client()
     app.get("/search?query=x")
     app.get("/search?query=")
@@ -136,7 +129,7 @@ def test_metrics_and_health(client: Client) -> None:
     assert all("made-up" not in route for route, _ in counts)
 
 
-def test_headers_are_safe(client: Client) -> None:
+def test_headers_are_safe() -> None:
     app = client(BASE)
     for path in ("/", "/page.js", "/healthz", "/metrics", "/search?query=x", "/search", "/nothing"):
         headers = app.get(path).headers
@@ -144,7 +137,7 @@ def test_headers_are_safe(client: Client) -> None:
         assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
 
 
-def test_only_known_hosts_may_call(client: Client) -> None:
+def test_only_known_hosts_may_call() -> None:
     app = client(BASE, hosts=LOOPBACK)
     hosts = {"LocalHost:8000": 200, "127.0.0.1": 200, "[::1]:1": 200, "evil.example:8000": 400, "": 400}
     assert {host: app.get("/systems", headers={"host": host}).status_code for host in hosts} == hosts

@@ -112,8 +112,8 @@ def test_the_command_tells_what_is_wrong_in_one_line(root: Path, server: Server)
 
 def test_hybrid(root: Path) -> None:
     make_hybrid(1.0, 20)
-    with TestClient(create_app(["gnn_encoder"], hybrid=True, hosts=["*"])) as client:
-        found = client.get("/search", params={"query": QUERY, "k": 3}).json()["hits"]
-        assert client.get("/systems").json()["systems"][0]["title"] == "GNN-encoder and BM25"
+    client = TestClient(create_app(["gnn_encoder"], hybrid=True, hosts=["*"]))
+    found = client.get("/search", params={"query": QUERY, "k": 3}).json()["hits"]
+    assert client.get("/systems").json()["systems"][0]["title"] == "GNN-encoder and BM25"
     by_words = Searcher.open(project.index("gnn_encoder"), hybrid=True).search(QUERY, 3)
     assert found == [vars(hit) for hit in by_words]
