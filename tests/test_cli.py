@@ -21,7 +21,7 @@ from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import registry
 from gnn_encoder.text.encoder import DualEncoder
 
-from .project import ROOT, call
+from .project import ROOT, call, refusal
 from .small import make, make_hybrid
 from .texts import write
 
@@ -140,8 +140,7 @@ BUILT = "not built yet; `bash scripts/reproduce.sh` builds the main branch, `dvc
     ],
 )
 def test_a_mistake_is_one_line(root: Path, arguments: list[str], told: str) -> None:
-    code, out, err = call(*arguments)
-    assert (code, out) == (2, "") and err.startswith(f"error: {told}") and err.count("\n") == 1
+    assert refusal(*arguments).startswith(told)
 
 
 def test_of_a_long_error_the_ends_are_told(capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,7 +160,7 @@ def test_of_a_long_error_the_ends_are_told(capsys: pytest.CaptureFixture[str]) -
 )
 def test_an_index_of_other_passages(root: Path, pids: list[str], told: str) -> None:
     write(project.PASSAGES, PASSAGES, pids, [""] * len(pids), pids)
-    assert call("search", "life") == (2, "", f"error: data/indexes/gnn_encoder: {told} (`dvc repro`)\n")
+    assert refusal("search", "life") == f"data/indexes/gnn_encoder: {told} (`dvc repro`)"
 
 
 def test_search_says_that_the_index_is_of_other_data(root: Path) -> None:
@@ -209,8 +208,7 @@ def test_results_of_all_branches(root: Path) -> None:
     assert code == 0 and out.startswith("Test queries: GNN-encoder") and "\nGNN-encoder in RR@10 against " in out
     assert all(f"| {title} " in out for title in ("BM25", "GNN-encoder", "PAIR"))
     shutil.rmtree(root / "metrics")
-    code, _, err = call("results", "all")
-    assert code == 2 and err.startswith("error: metrics/gnn_encoder: not built yet; `bash scripts/reproduce.sh`")
+    assert refusal("results", "all").startswith("metrics/gnn_encoder: not built yet; `bash scripts/reproduce.sh`")
 
 
 # --- help and imports -------------------------------------------------------------------------------------------------

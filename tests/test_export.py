@@ -1,10 +1,10 @@
 """What `gnn-encoder export` writes, read by the tools that it is written for."""
 
 import json
-import os
 import shlex
 import shutil
 from contextlib import chdir
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.text.pretrained import POOLING, resolve
 
 from .encoders import dual_encoder
-from .project import ROOT, call, code_of
+from .project import ROOT, code_of, printed, refusal
 from .small import make
 from .texts import write
 
@@ -51,19 +51,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def written(*arguments: str) -> list[str]:
-    """The files that an export names."""
-    code, out, err = call("export", *arguments)
-    assert code == 0, err
-    return out.split()
-
-
-def refusal(*arguments: str) -> str:
-    """The error, one line, of an export that leaves nothing."""
-    before = sorted(os.listdir())
-    code, out, err = call("export", *arguments)
-    assert (code, out) == (2, "") and err.count("\n") == 1 and sorted(os.listdir()) == before
-    return err
+written, refused = partial(printed, "export"), partial(refusal, "export")
 
 
 @pytest.mark.parametrize(("system", "views"), [("gnn_encoder", 1), ("dual_cross", VIEWS)])
@@ -85,7 +73,7 @@ def test_vectors(root: Path, system: str, views: int) -> None:
 def test_vectors_of_other_passages_are_not_exported(root: Path) -> None:
     for ids in (["other", *(f"p{i}" for i in range(1, N))], [f"p{i}" for i in range(N + 1)]):
         write(project.PASSAGES, PASSAGES, ids, [""] * len(ids), ["text"] * len(ids))
-        assert "made of other passages than now" in refusal("--to", "npy", "out")
+        assert "made of other passages than now" in refused("--to", "npy", "out")
 
 
 @pytest.mark.parametrize(
@@ -101,23 +89,23 @@ def test_a_damaged_artifact_is_not_exported(root: Path, to: str, file: Path) -> 
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    told = f"error: {file.parent}: damaged: it does not hold what its stage wrote; make"
-    assert refusal("--to", to, "out").startswith(told)
+    told = f"{file.parent}: damaged: it does not hold what its stage wrote; make"
+    assert refused("--to", to, "out").startswith(told)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--to", "csv", "out"), "error: --to is 'csv': must be one of sentence-transformers, npy, parquet, "),
-        (("--to", "npy", "--system", "bm25", "out"), "error: --system is 'bm25': must be one of untouched, "),
-        (("--to", "npy", "systems.yaml/out"), "error: systems.yaml/out: Not a directory; name a folder that can be"),
-        (("--to", "npy", "data"), "error: data: exists already; name a new folder, or remove it"),
-        (("--to", "npy", "--system", "pair", "out"), "error: data/embeddings/pair: holds no"),
-        (("--to", "sentence-transformers", "out"), "error: data/mgt/gnn_encoder/encoder/dual_encoder.json: not built"),
+        (("--to", "csv", "out"), "--to is 'csv': must be one of sentence-transformers, npy, parquet, "),
+        (("--to", "npy", "--system", "bm25", "out"), "--system is 'bm25': must be one of untouched, "),
+        (("--to", "npy", "systems.yaml/out"), "systems.yaml/out: Not a directory; name a folder that can be"),
+        (("--to", "npy", "data"), "data: exists already; name a new folder, or remove it"),
+        (("--to", "npy", "--system", "pair", "out"), "data/embeddings/pair: holds no"),
+        (("--to", "sentence-transformers", "out"), "data/mgt/gnn_encoder/encoder/dual_encoder.json: not built"),
     ],
 )
 def test_mistakes_leave_nothing(root: Path, arguments: tuple[str, ...], message: str) -> None:
-    assert message in refusal(*arguments)
+    assert message in refused(*arguments)
 
 
 TINY_MODEL = str(ROOT / "tests" / "tiny" / "model")
@@ -195,7 +183,7 @@ def test_an_id_means_one_thing(
     for split, name in zip(SPLITS, expected, strict=True):
         assert Path(f"out/qrels/{split}.tsv").read_text() == f"query-id\tcorpus-id\tscore\n{name}\t7\t2\n"
     write(project.qrels("test"), QRELS, [], [], [])
-    assert "qrels/test.parquet: holds no judgements" in refusal("--to", "beir", "judged")
+    assert "qrels/test.parquet: holds no judgements" in refused("--to", "beir", "judged")
 
 
 @pytest.mark.slow
