@@ -19,7 +19,7 @@ from gnn_encoder.text.encoder import DualEncoder
 from .project import ROOT, call, declare, printed, refusal
 
 TINY, DEFAULT = ROOT / "tests" / "tiny", (ROOT / "params.yaml").read_text()
-HEADER = "# Made by: gnn-encoder init "
+MODEL, HEADER = f"encoder.model={TINY / 'model'}", "# Made by: gnn-encoder init "
 
 
 @pytest.fixture(autouse=True)
@@ -115,12 +115,9 @@ def test_a_second_experiment_is_refused_and_single_values_are_not() -> None:
         (["--data", "beir", "--path", "nowhere"], "--path is nowhere: no such file or folder; correct it"),
         (["--data", "beir"], "data.path is null: source beir needs the folder that holds corpus.jsonl; set data.path"),
         (["--data", "beer"], "data.source is 'beer'"),
-        (
-            ["--data", "beir", "--path", "bad", f"encoder.model={TINY / 'model'}"],
-            "corpus.jsonl, line 121: '[1]' is not",
-        ),
+        (["--data", "beir", "--path", "bad", MODEL], "corpus.jsonl, line 121: '[1]' is not"),
         (["--data", "beir", "configs/nq.yaml"], "'configs/nq.yaml': must be KEY=VALUE with a dotted key"),
-        ([f"encoder.model={TINY / 'model'}"], "encoder.frozen_layers is 3: the model has 2 layers; lower it"),
+        ([MODEL], "encoder.frozen_layers is 3: the model has 2 layers; lower it"),
         (["encoder.model=other"], "modules.json has Transformer, Dense, where Transformer, Pooling, "),
     ],
 )
@@ -138,7 +135,7 @@ def test_mistakes_are_one_line_and_change_nothing(arguments: list[str], message:
 
 
 def your_data(*arguments: str, source: str = "beir", path: Path | str = TINY / "beir") -> list[str]:
-    return init("--data", source, "--path", str(path), f"encoder.model={TINY / 'model'}", *arguments)
+    return init("--data", source, "--path", str(path), MODEL, *arguments)
 
 
 def log_of_clicks(folder: Path) -> Path:
@@ -195,10 +192,8 @@ def test_a_tokenizer_s_lengths_and_unknown_tokens() -> None:
 
 def chosen(queries: int, passages: int = 30_000, device: str = "cpu", retrieves: bool = True) -> dict[str, Any]:
     """What is chosen for passages of 50 to 149 tokens."""
-    texts = Sample([], np.arange(50, 150), 0)
-    asked = Sample([], np.arange(6, 15), 0)
-    counts = {"passages": {"passages": passages}}
-    found = Contents(counts=counts, unlabelled=0, trained=queries, passages=texts, queries=asked)
+    texts, asked = (Sample([], np.arange(*ends), 0) for ends in ((50, 150), (6, 15)))
+    found = Contents({"passages": {"passages": passages}}, 0, trained=queries, passages=texts, queries=asked)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "device", lambda: torch.device(device))
         return _values(load_params(ROOT / "params.yaml"), (), found, 256, 6, retrieves)
