@@ -69,11 +69,12 @@ def test_row_numbers_and_ids_give_the_same(files: dict[str, str], monkeypatch: p
 def test_the_best_on_dev_is_written(files: dict[str, str]) -> None:
     """With few labels the passages as they came, or moved by their labels, can be better than what was trained."""
     np.savetxt(files["qrels"], DATA.labels[:20], fmt="%d", delimiter="\t")
-    told = inform(files)
-    found = table(told)
+    told = inform(files | {"out": "new.parquet"})
+    found, written = table(told), pl.read_parquet("new.parquet")
     best = max(ROWS, key=lambda name: found[name])
-    assert told.splitlines()[-2].partition(": ")[2] == f"{best}, the best on dev"
-    assert reciprocal_rank(np.load(files["out"])) == pytest.approx(found[best] / 100, abs=6e-4)
+    assert told.splitlines()[-2] == f"new.parquet: {best}, the best on dev"
+    assert reciprocal_rank(np.array(written["vector"].to_list())) == pytest.approx(found[best] / 100, abs=6e-4)
+    assert written["id"].to_list() == [str(row) for row in range(M)]
 
 
 def test_what_may_not_be_meant_is_told(files: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
