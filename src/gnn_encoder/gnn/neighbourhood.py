@@ -52,6 +52,13 @@ class Subgraph:
     # M_ce's features of the edges and of the passages' self-loops; None: those of the graph. (E, d_e), (b, d_e)
     features: tuple[NDArray[Any], NDArray[Any]] | None = None
 
+    @classmethod
+    def of_new(cls, edges: pl.DataFrame, passages: int) -> "Subgraph":
+        """That of so many passages that the graph was built without, from their edges as of `graph.link`."""
+        query, passage = (edges[name].to_numpy(writable=True) for name in ("query", "passage"))
+        queries, place = np.unique(query, return_inverse=True)
+        return cls(np.full(passages, -1), queries, np.full(len(edges), -1), place, passage)
+
 
 class Neighbourhood:
     """A graph with all that the two GAT layers read: labels, M_de's passage embeddings, M_ce's edge features.
