@@ -110,7 +110,7 @@ def test_a_damaged_artifact_is_not_exported(root: Path, to: str, file: Path) -> 
         (("--to", "npy", "systems.yaml/out"), "error: systems.yaml/out: Not a directory; name a folder that can be"),
         (("--to", "npy", "data"), "error: data: exists already; name a new folder, or remove it"),
         (("--to", "npy", "--system", "pair", "out"), "error: data/embeddings/pair: holds no"),
-        (("--to", "sentence-transformers", "out"), "error: data/mgt/gnn_encoder/encoder/dual_encoder.json: not built"),
+        (("--to", "sentence-transformers", "out"), "error: data/mgt/encoder/dual_encoder.json: not built"),
     ],
 )
 def test_mistakes_leave_nothing(root: Path, arguments: tuple[str, ...], message: str) -> None:

@@ -21,11 +21,11 @@ from gnn_encoder.base.matrix import ArrayWriter, Matrix, Rows, array_blocks, ope
 from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, write_table
 from gnn_encoder.data.formats import read_corpus
 from gnn_encoder.data.reading import unique
-from gnn_encoder.gnn.graph import link, open_nodes, queries_of, reach
+from gnn_encoder.gnn.graph import link, open_nodes, reach
 from gnn_encoder.gnn.neighbourhood import Subgraph, graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.project import registry
+from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry
 from gnn_encoder.search.faiss_index import PassageIndex, build, check_ids
 from gnn_encoder.searcher import Version, current, newest
 from gnn_encoder.text.batches import Inputs, encode_rows
@@ -40,7 +40,7 @@ AT_A_TIME = 256  # passages that are encoded together: memory grows with them an
 
 def add_passages(system: str, path: Path) -> str:
     """Add the passages of a file like BEIR's corpus.jsonl to a dense system's index, and say how many it has now."""
-    if system not in registry().of_kind("plain", "graph"):
+    if system != MAIN and system not in registry().of_kind("plain"):
         cure = "put the passages into the data, and build again"
         raise UserError(f"--system is {system!r}: its vectors are not made of a passage's text alone; {cure}")
     link = newest(system)
@@ -100,13 +100,12 @@ def _write(system: str, before: Version, folder: Path, new: pl.DataFrame) -> Non
 
 def _open_encoder(system: str, table: Path, params: Params) -> Encode:
     """What encodes the passages of a table as the system's own were encoded."""
-    is_graph, model = system in registry().of_kind("graph"), project.encoder(system)
-    matrix, made_by = project.embeddings(system), project.gnn(system) if is_graph else model
-    present = fingerprint(made_by) if is_graph else DualEncoder.passage_fingerprint(made_by)
+    matrix, model = project.embeddings(system), project.encoder(system)
+    present = fingerprint(project.GNN) if system == MAIN else DualEncoder.passage_fingerprint(model)
     if read_manifest(matrix).model_fingerprint != present:
         raise UserError(f"{matrix}: another model than the present one made it; make it again (`dvc repro`)")
-    if is_graph:
-        return _open_informer(system, table, params)
+    if system == MAIN:
+        return _open_informer(table, params)
     return _alone(load_encoder(model, params.encoder), table, params)
 
 
@@ -120,19 +119,18 @@ def _tokens(table: Path, model: TextModel) -> TextTokens:
     return open_tokens(table, model.tokenizer, table.parent, prefix=model.prefix_of(table))
 
 
-def _open_informer(system: str, table: Path, params: Params) -> Encode:
+def _open_informer(table: Path, params: Params) -> Encode:
     """What gives new passages their h'_p (Eq. 8-10).
 
     They get edges to the queries of the graph whose k passages they would enter by M_de's score. The queries' own h'_q
     (Eq. 6, 7) stay those of the build.
     """
-    folder, start = project.gnn(system), project.base(system)
-    links, dtype = _open_encoder(start, table, params), read_manifest(project.embeddings(start)).dtype
-    joint = graph_encoder(system, folder, params)[0]
-    embeds, inform = _alone(joint, table, params), open_informer(system, folder, joint, params)
-    asked, near = open_nodes(system), inform.near
+    links, dtype = _open_encoder(REFERENCE, table, params), read_manifest(project.embeddings(REFERENCE)).dtype
+    joint = graph_encoder(params)[0]
+    embeds, inform = _alone(joint, table, params), open_informer(joint, params)
+    asked, near = open_nodes(), inform.near
     least = reach(near.graph, near.labelled if params.mgt.labels else None)
-    m_ce = _open_m_ce(system, table, params) if near.features else None
+    m_ce = _open_m_ce(table, params) if near.features else None
 
     def encode(rows: Rows) -> Matrix:
         like_built = links(rows).astype(dtype).astype(np.float32)  # as the build stores E_P of M_de
@@ -146,10 +144,10 @@ def _open_informer(system: str, table: Path, params: Params) -> Encode:
     return encode
 
 
-def _open_m_ce(system: str, table: Path, params: Params) -> Callable[[int, Rows, Rows], Matrix]:
+def _open_m_ce(table: Path, params: Params) -> Callable[[int, Rows, Rows], Matrix]:
     """M_ce's features of edges from a query (kind 0) or a passage (1) to a passage. *Shape:* (n,) both -> (n, d_e)."""
     model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
-    texts = open_queries(queries_of(system), model), _tokens(table, model)
+    texts = open_queries(project.NODES, model), _tokens(table, model)
     length, batch_tokens = params.train_cross_encoder.max_length, params.encoder.batch_tokens
 
     def embed(kind: int, first: Rows, second: Rows) -> Matrix:

@@ -56,10 +56,10 @@ class Case:
 CASES = [
     Case("train_dual_encoder dual_encoder", "data/dual_encoder", CHECKPOINT, 4, 1, "M_de: resuming at step"),
     Case(
-        *("train_mgt gnn_encoder", "data/mgt/gnn_encoder", CHECKPOINT, 14, 1),
+        *("train_mgt", "data/mgt", CHECKPOINT, 14, 1),
         *("encoder and GNN: resuming at step", {"mgt__softmax": "corpus"}),
     ),
-    Case("encode_corpus gnn_encoder", "data/embeddings/gnn_encoder", BLOCK, 5, 0),
+    Case("encode_corpus", "data/embeddings/gnn_encoder", BLOCK, 5, 0),
 ]
 
 
@@ -149,8 +149,8 @@ def test_damage_of_every_file_is_seen(stages: Any) -> None:
 
 def test_a_stage_names_damage_and_its_cure_before_it_works(stages: Any) -> None:
     for kind, path, command, cure in (
-        ("a flipped bit", f"{MATRIX}/embeddings.npy", "train_mgt gnn_encoder", "cache_passages.py dual_encoder"),
-        ("half of a file", "data/mgt/gnn_encoder/gnn.safetensors", "encode_corpus gnn_encoder", "train_mgt.py gnn_"),
+        ("a flipped bit", f"{MATRIX}/embeddings.npy", "train_mgt", "cache_passages.py dual_encoder"),
+        ("half of a file", "data/mgt/gnn.safetensors", "encode_corpus", "train_mgt.py"),
         ("an empty file", "data/prepared/passages.parquet", "cache_passages dual_encoder", "prepare.py"),
     ):
         assert damage(stages.folder / path, kind)
