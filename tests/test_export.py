@@ -94,9 +94,7 @@ def test_vectors_of_other_passages_are_not_exported(root: Path) -> None:
 )
 def test_a_damaged_artifact_is_not_exported(root: Path, to: str, file: Path) -> None:
     seal(file.parent)
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
+    file.write_bytes(file.read_bytes()[:-1])
     code, out = told("--to", to, "out")
     assert code == 2 and out.startswith(f"error: {file.parent}: damaged: it does not hold what its stage wrote; make")
     assert out.count("\n") == 1 and not Path("out").exists()

@@ -92,7 +92,7 @@ def _write(system: str, before: Version, folder: Path, new: pl.DataFrame) -> Non
         for first in range(0, len(new), AT_A_TIME):
             writer.write(n + first, encode(np.arange(first, min(first + AT_A_TIME, len(new)))))
         mark = fingerprint(version.passages, before=old.fingerprint)
-        writer.finish(replace(old, shape=(n + len(new), d), input_fingerprint=mark, fingerprint=mark, content=""))
+        writer.finish(replace(old, shape=(n + len(new), d), input_fingerprint=mark, fingerprint=mark))
     factory = PassageIndex.open(before.index).factory
     build(version.embeddings, version.index, factory=factory, pids=version.passages, system=system, seed=params.seed)
     shutil.rmtree(added.parent)

@@ -56,7 +56,7 @@ def replace_matrix(make: Callable[[np.ndarray], np.ndarray]) -> Change:
         matrix = make(np.load(folder / "embeddings.npy"))
         (folder / "embeddings.npy").unlink()  # it may be a link into a cache
         np.save(folder / "embeddings.npy", matrix)
-        manifest = json.loads((folder / "manifest.json").read_text()) | {"shape": list(matrix.shape), "content": ""}
+        manifest = json.loads((folder / "manifest.json").read_text()) | {"shape": matrix.shape, "sizes": None}
         (folder / "manifest.json").unlink()
         (folder / "manifest.json").write_text(json.dumps(manifest))
 
