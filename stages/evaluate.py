@@ -1,6 +1,5 @@
 """evaluate BRANCH: measures of the branch's systems, their significance against its baseline, tables and figures."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from gnn_encoder.evaluate.judge import measure_system, read_values
 from gnn_encoder.evaluate.measures import by_split, compare_with, means_by_system, parse
 from gnn_encoder.evaluate.report import write_figures
 from gnn_encoder.evaluate.tables import claim_of_main, log_claim, log_tables, results_table
-from gnn_encoder.gnn.graph import open_labels, queries_of
+from gnn_encoder.gnn.graph import open_labels
 from gnn_encoder.gnn.neighbourhood import before_graph, graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
@@ -58,16 +57,16 @@ def informed(params: Params) -> dict[str, Any]:
     """What the GNN attends to at some passages, and what it answers and M_de does not."""
     pairs = open_labels()
     won, counts = slices.compare_at_rank_one(params.evaluate)
-    attention = attend(project.gnn(MAIN), params, won["passage"].to_numpy())
-    nodes = pl.Series(read_column(queries_of(MAIN), "text"))
+    attention = attend(params, won["passage"].to_numpy())
+    nodes = pl.Series(read_column(project.NODES, "text"))
     cases = slices.describe_cases(won, attention, pairs, nodes)
     return {"attention": slices.attention_shares(attention, pairs), "counts": counts, "cases": cases}
 
 
-def attend(model: Path, params: Params, passages: Rows) -> pl.DataFrame:
+def attend(params: Params, passages: Rows) -> pl.DataFrame:
     """The `ATTENTION` table of some passages and of a sample of all that a query retrieved."""
-    encoder, encoded = graph_encoder(MAIN, model, params)
-    informer = open_informer(MAIN, model, encoder, params)
+    encoder, encoded = graph_encoder(params)
+    informer = open_informer(encoder, params)
     every = informer.retrieved
     sample = every[np.unique(np.linspace(0, len(every) - 1, min(len(every), PASSAGES)).astype(np.int64))]
     rows = np.union1d(sample, np.intersect1d(passages, every))

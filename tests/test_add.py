@@ -60,7 +60,7 @@ def test_a_passage_that_is_added_is_as_in_a_build_that_has_it(
     made = built.KINDS[kind]
     monkeypatch.setitem(built.KINDS, kind, built.Kind((*made.params, *KINDS[kind]), joint=made.joint))
     with chdir(build_in(tmp_path / "whole", kind)):
-        edges = pl.read_parquet(project.graph(SYSTEM) / "edges.parquet").group_by("passage").len()
+        edges = pl.read_parquet(project.GRAPH / "edges.parquet").group_by("passage").len()
         labelled = pl.concat([pl.read_parquet(project.qrels(split))["pid"] for split in SPLITS]).implode()
         passages = pl.read_parquet(project.PASSAGES).with_row_index("passage").join(edges, on="passage")
         new = passages.filter(~pl.col("pid").is_in(labelled)).sort("len", "pid").row(-1, named=True)

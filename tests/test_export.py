@@ -86,9 +86,7 @@ def test_vectors_of_other_passages_are_not_exported(root: Path) -> None:
 )
 def test_a_damaged_artifact_is_not_exported(root: Path, to: str, file: Path) -> None:
     seal(file.parent)
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
+    file.write_bytes(file.read_bytes()[:-1])
     told = f"{file.parent}: damaged: it does not hold what its stage wrote; make"
     assert refused("--to", to, "out").startswith(told)
 
@@ -101,7 +99,7 @@ def test_a_damaged_artifact_is_not_exported(root: Path, to: str, file: Path) -> 
         (("--to", "npy", "systems.yaml/out"), "systems.yaml/out: Not a directory; name a folder that can be"),
         (("--to", "npy", "data"), "data: exists already; name a new folder, or remove it"),
         (("--to", "npy", "--system", "pair", "out"), "data/embeddings/pair: holds no"),
-        (("--to", "sentence-transformers", "out"), "data/mgt/gnn_encoder/encoder/dual_encoder.json: not built"),
+        (("--to", "sentence-transformers", "out"), "data/mgt/encoder/dual_encoder.json: not built"),
     ],
 )
 def test_mistakes_leave_nothing(root: Path, arguments: tuple[str, ...], message: str) -> None:

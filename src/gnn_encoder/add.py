@@ -23,11 +23,11 @@ from gnn_encoder.base.matrix import ArrayWriter, Matrix, array_blocks, open_matr
 from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, with_title, write_table
 from gnn_encoder.data.formats import read_corpus
 from gnn_encoder.data.reading import refuse_repeated
-from gnn_encoder.gnn.graph import link, open_nodes, queries_of, reach
+from gnn_encoder.gnn.graph import link, open_nodes, reach
 from gnn_encoder.gnn.neighbourhood import Subgraph, graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.project import registry
+from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry
 from gnn_encoder.search.faiss_index import PassageIndex, build, check_ids
 from gnn_encoder.searcher import Version, current, newest
 from gnn_encoder.text.batches import Inputs, encode_rows
@@ -42,7 +42,7 @@ AT_A_TIME = 256  # passages that are encoded together: memory grows with them an
 
 def add_passages(system: str, path: Path) -> str:
     """Add the passages of a file like BEIR's corpus.jsonl to a dense system's index, and say how many it has now."""
-    if system not in registry().of_kind("plain", "graph"):
+    if system != MAIN and system not in registry().of_kind("plain"):
         cure = "put the passages into the data, and build again"
         raise UserError(f"--system is {system!r}: its vectors are not made of a passage's text alone; {cure}")
     link = newest(system)
@@ -94,20 +94,19 @@ def _write(system: str, before: Version, folder: Path, new: pl.DataFrame) -> Non
     for number, passages in enumerate(new.iter_slices(AT_A_TIME)):
         writer.write(n + number * AT_A_TIME, encode(passages))
     mark = fingerprint(version.passages, before=old.fingerprint)
-    writer.finish(replace(old, shape=(n + len(new), d), input_fingerprint=mark, fingerprint=mark, content=""))
+    writer.finish(replace(old, shape=(n + len(new), d), input_fingerprint=mark, fingerprint=mark))
     factory = PassageIndex.open(before.index).factory
     build(version.embeddings, version.index, factory=factory, pids=version.passages, system=system, seed=params.seed)
 
 
 def _open_encoder(system: str, params: Params) -> Encode:
     """What encodes new passages as the system's own were encoded."""
-    is_graph, model = system in registry().of_kind("graph"), project.encoder(system)
-    matrix, made_by = project.embeddings(system), project.gnn(system) if is_graph else model
-    present = fingerprint(made_by) if is_graph else DualEncoder.passage_fingerprint(made_by)
+    matrix, model = project.embeddings(system), project.encoder(system)
+    present = fingerprint(project.GNN) if system == MAIN else DualEncoder.passage_fingerprint(model)
     if read_manifest(matrix).model_fingerprint != present:
         raise UserError(f"{matrix}: another model than the present one made it; make it again (`dvc repro`)")
-    if is_graph:
-        return _open_informer(system, params)
+    if system == MAIN:
+        return _open_informer(params)
     return partial(_alone, load_encoder(model, params.encoder), params.encoder.batch_tokens)
 
 
@@ -120,19 +119,18 @@ def _tokens(model: TextModel, passages: pl.DataFrame) -> TextTokens:
     return TextTokens.of([prefix + join(*row) for row in passages.select("title", "text").rows()], model.tokenizer)
 
 
-def _open_informer(system: str, params: Params) -> Encode:
+def _open_informer(params: Params) -> Encode:
     """What gives new passages their h'_p (Eq. 8-10).
 
     They get edges to the queries of the graph whose k passages they would enter by M_de's score. The queries' own h'_q
     (Eq. 6, 7) stay those of the build.
     """
-    folder, start = project.gnn(system), project.base(system)
-    links, dtype = _open_encoder(start, params), read_manifest(project.embeddings(start)).dtype
-    joint = graph_encoder(system, folder, params)[0]
-    inform, nodes = open_informer(system, folder, joint, params), open_nodes(system)
+    links, dtype = _open_encoder(REFERENCE, params), read_manifest(project.embeddings(REFERENCE)).dtype
+    joint = graph_encoder(params)[0]
+    inform, nodes = open_informer(joint, params), open_nodes()
     near = inform.near
     least = reach(near.graph, near.labelled if params.mgt.labels else None)
-    features = _open_m_ce(system, params) if near.features else None
+    features = _open_m_ce(params) if near.features else None
 
     def encode(passages: pl.DataFrame) -> Matrix:
         like_built = links(passages).astype(dtype).astype(np.float32)  # as the build stores E_P of M_de
@@ -144,10 +142,10 @@ def _open_informer(system: str, params: Params) -> Encode:
     return encode
 
 
-def _open_m_ce(system: str, params: Params) -> Callable[[Subgraph, pl.DataFrame], tuple[Matrix, Matrix]]:
+def _open_m_ce(params: Params) -> Callable[[Subgraph, pl.DataFrame], tuple[Matrix, Matrix]]:
     """M_ce's features of the edges of new passages, and of their self-loops. *Shape:* (E, d_e), (b, d_e)."""
     model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
-    queries, length = open_queries(queries_of(system), model), params.train_cross_encoder.max_length
+    queries, length = open_queries(project.NODES, model), params.train_cross_encoder.max_length
 
     def embed(pairs: Inputs) -> Matrix:
         rows = np.arange(len(pairs))

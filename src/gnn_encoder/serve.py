@@ -29,7 +29,7 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import MANIFEST, is_empty, read_json
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import count_rows, read_column
-from gnn_encoder.gnn.graph import open_labels, queries_of
+from gnn_encoder.gnn.graph import open_labels
 from gnn_encoder.gnn.neighbourhood import before_graph, graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
@@ -63,11 +63,10 @@ class GraphExplainer:
 
     def __init__(self, system: str) -> None:
         params = load_params()
-        model = project.gnn(system)
         self._system, self._built = system, count_rows(project.PASSAGES)
-        self._encoder, encoded = graph_encoder(system, model, params)
-        self._inform = open_informer(system, model, self._encoder, params)
-        self._training, self._table = count_rows(project.queries("train")), queries_of(system)
+        self._encoder, encoded = graph_encoder(params)
+        self._inform = open_informer(self._encoder, params)
+        self._training, self._table = count_rows(project.queries("train")), project.NODES
         self._labelled = open_labels()
         self._before = open_matrix(encoded) if encoded is not None else None
         self._batch_tokens = params.encoder.batch_tokens

@@ -104,7 +104,7 @@ def test_the_caches_used_last_stay(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"train-one", "train-three"}
 
 
-@pytest.mark.parametrize("content", ["1 2 7", "1 2", "", None])
+@pytest.mark.parametrize("content", ["1 2", "", None])
 @pytest.mark.parametrize("name", ["ids", "manifest.json"])
 def test_a_damaged_cache_is_made_again(
     tmp_path: Path, name: str, content: str | None, caplog: pytest.LogCaptureFixture

@@ -12,7 +12,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from gnn_encoder import Searcher
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import read_column
-from gnn_encoder.gnn.graph import queries_of
 from gnn_encoder.gnn.neighbourhood import graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
@@ -58,16 +57,16 @@ def test_systems() -> None:
 
 
 def test_an_explanation_is_what_the_network_computes(monkeypatch: pytest.MonkeyPatch) -> None:
-    params, model = load_params(), project.gnn(SYSTEM)
-    inform = open_informer(SYSTEM, model, graph_encoder(SYSTEM, model, params)[0], params)
+    params = load_params()
+    inform = open_informer(graph_encoder(params)[0], params)
     labelled = pl.read_parquet(project.qrels("train")).filter(pl.col("grade") > 0)
     passages = pl.read_parquet(project.PASSAGES).with_row_index("passage").with_columns(pl.col("passage").cast(int))
-    edges = pl.read_parquet(project.graph(SYSTEM) / "edges.parquet").with_columns(pl.col("passage").cast(int))
+    edges = pl.read_parquet(project.GRAPH / "edges.parquet").with_columns(pl.col("passage").cast(int))
     most = edges.join(passages.join(labelled, on="pid", how="semi"), on="passage").group_by("passage", "pid").len()
     row, pid, _ = most.sort("len", "passage").row(-1)  # of the labelled passages the one that most queries retrieve
     before, after = (np.asarray(open_matrix(project.embeddings(one))[[row]], np.float32) for one in (BASE, SYSTEM))
     *expected, itself = pl.DataFrame(inform.explain(np.array([row]), before)).to_dicts()
-    nodes, asked = pl.read_parquet(queries_of(SYSTEM)).to_dicts(), labelled.filter(pid=pid)["qid"].to_list()
+    nodes, asked = pl.read_parquet(project.NODES).to_dicts(), labelled.filter(pid=pid)["qid"].to_list()
     queries = [
         {"attention": pytest.approx(attention, abs=1e-6), "labelled": nodes[query]["qid"] in asked}
         | {"text": nodes[query]["text"], "kind": "training"}

@@ -4,7 +4,7 @@ import math
 import mmap
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -63,7 +63,6 @@ class ArrayManifest(Origin):
     fingerprint: str
     views: int = 1  # rows a passage: row r is view r % views of passage r // views
     complete: bool = True
-    content: str = field(default="", compare=False)  # what fingerprint.seal found
 
 
 class ArrayWriter:
