@@ -18,7 +18,6 @@ from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Histogram, generate_latest
 from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -26,7 +25,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 import gnn_encoder
 from gnn_encoder.base.distributed import cores
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.files import MANIFEST, is_empty, read_json
+from gnn_encoder.base.files import MANIFEST, is_empty
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import count_rows, read_column
 from gnn_encoder.gnn.graph import open_labels
@@ -35,7 +34,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry
 from gnn_encoder.search.faiss_index import check_ids
-from gnn_encoder.searcher import Answer, Searcher, current
+from gnn_encoder.searcher import Answer, Searcher, current, newest
 
 SHOWN = 50  # queries of a passage that are told, those with the most attention
 log = logging.getLogger(__name__)
@@ -46,7 +45,6 @@ MOST_CHARACTERS = 1_000  # of a query, or of a name
 EXAMPLES = 6  # dev queries that the page offers
 REFUSED = (404, 409, 422)  # statuses of requests that are not answered
 CONNECTIONS = 250  # open at a time; one more is answered with status 503
-LOOK = 2.0  # seconds between looks whether an index is new
 DRAIN = 30  # seconds that requests in flight have after SIGTERM
 HEADERS = {
     "Cache-Control": "no-cache",  # passages may have changed
@@ -66,8 +64,7 @@ class GraphExplainer:
         self._system, self._built = system, count_rows(project.PASSAGES)
         self._encoder, encoded = graph_encoder(params)
         self._inform = open_informer(self._encoder, params)
-        self._training, self._table = count_rows(project.queries("train")), project.NODES
-        self._labelled = open_labels()
+        self._training, self._labelled = count_rows(project.queries("train")), open_labels()
         self._before = open_matrix(encoded) if encoded is not None else None
         self._batch_tokens = params.encoder.batch_tokens
 
@@ -84,7 +81,7 @@ class GraphExplainer:
         queries = found[:-1].sort("attention", descending=True, maintain_order=True)  # the last is the passage itself
         labelled = self._labelled.filter(pl.col("passage") == rows[0])["query"].implode()
         shown = queries.head(SHOWN).with_columns(labelled=pl.col("query").is_in(labelled))
-        texts = read_column(self._table, "text").take(shown["query"].to_numpy()).to_pylist()
+        texts = read_column(project.NODES, "text").take(shown["query"].to_numpy()).to_pylist()
         kind = pl.when(pl.col("query") < self._training).then(pl.lit("training")).otherwise(pl.lit("unlabelled"))
         return {
             "queries": shown.select("attention", "labelled", text=pl.Series(texts), kind=kind).to_dicts(),
@@ -127,44 +124,29 @@ class SearchAnswer(Answer):
 
 
 class Served:
-    """An open system. One thread at a time embeds a query and looks whether the index is new, and one explains."""
+    """An open system. One thread at a time embeds a query, and one explains."""
 
     def __init__(self, name: str, *, hybrid: bool) -> None:
-        entry, self.name, self.hybrid = registry().dense[name], name, hybrid
+        entry, self.name, self._built = registry().dense[name], name, newest(name)
         self.title, self.has_graph = entry.title + " and BM25" * hybrid, entry.kind == "graph"
         self._searching, self._explaining = threading.Lock(), threading.Lock()
         self._explainer: GraphExplainer | None = None
-        self._due, self._manifest = time.monotonic() + LOOK, self._read_manifest()
-        self.searcher = self._open()
+        self.searcher = Searcher.open(project.index(name), hybrid=hybrid)
+        check_ids(self.searcher.version.index, self.searcher.version.passages)
+        self.searcher.search("trial", 1)
 
     def search(self, query: str, k: int) -> Answer:
-        """The best passages, by the newest index."""
+        """The best passages."""
         with self._searching:
-            if time.monotonic() >= self._due:
-                self._due = time.monotonic() + LOOK
-                try:
-                    if (found := self._read_manifest()) != self._manifest:
-                        self.searcher, self._explainer, self._manifest = self._open(), None, found
-                        log.info("%s: took over a new index of %d passages", self.name, self.searcher.index.passages)
-                except (UserError, OSError) as error:  # such as of a half-written one; the old stays in use
-                    log.warning("%s: its index has changed, but cannot be taken over yet: %s", self.name, error)
             return self.searcher.answer([query], k)[0]
 
     def explain(self, pid: str) -> dict[str, Any]:
         """What informed a passage; the first question opens the graph, which takes some seconds."""
         with self._explaining:
-            explainer = self._explainer = self._explainer or GraphExplainer(self.name)
-            return explainer.explain(pid)
-
-    def _open(self) -> Searcher:
-        searcher = Searcher.open(project.index(self.name), hybrid=self.hybrid)
-        check_ids(searcher.version.index, searcher.version.passages)
-        searcher.search("trial", 1)
-        return searcher
-
-    def _read_manifest(self) -> dict[str, Any]:
-        """The manifest of the index that counts, which is written last."""
-        return read_json(current(self.name).index / MANIFEST, dict[str, Any])
+            if newest(self.name) != self._built:  # passages may have other rows now, and the graph other edges
+                raise UserError(f"{self.title} was built anew: restart the server, which searches the former build")
+            self._explainer = self._explainer or GraphExplainer(self.name)
+            return self._explainer.explain(pid)
 
 
 def create_app(systems: Sequence[str] = (), *, hybrid: bool = False, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
@@ -188,22 +170,13 @@ def create_app(systems: Sequence[str] = (), *, hybrid: bool = False, hosts: Sequ
 
 
 def _add_guard(app: FastAPI) -> None:
-    """What holds for every request: safe headers, its time taken, refusals of one line."""
-    registered, labels = CollectorRegistry(), ["route", "status"]
-    seconds = Histogram("gnn_encoder_request_seconds", "Time to answer.", labels, registry=registered)
+    """What holds for every request: safe headers, refusals of one line."""
 
     @app.middleware("http")
     async def guard(request: Request, call: Callable[[Request], Awaitable[Response]]) -> Response:
-        began, response = time.perf_counter(), await call(request)
+        response = await call(request)
         response.headers.update(HEADERS)
-        route = getattr(request.scope.get("route"), "path", "other")  # clients must not make up labels
-        seconds.labels(route, response.status_code).observe(time.perf_counter() - began)
         return response
-
-    @app.get("/metrics")
-    def metrics() -> Response:
-        """Times of requests by route and status, for Prometheus."""
-        return Response(generate_latest(registered), media_type=CONTENT_TYPE_LATEST)
 
     @app.exception_handler(UserError)
     async def refused(request: Request, error: UserError) -> Response:
@@ -279,7 +252,7 @@ def serve(*, host: str, port: int, systems: Sequence[str], hybrid: bool, allowed
     hosts = [*own, *allowed_hosts] if allowed_hosts or own[0] in LOOPBACK else ["*"]
     config = uvicorn.Config(
         create_app(systems, hybrid=hybrid, hosts=hosts),
-        access_log=False,  # queries are people's own; /metrics counts requests
+        access_log=False,  # queries are people's own
         server_header=False,
         timeout_graceful_shutdown=DRAIN,
         limit_concurrency=CONNECTIONS,
