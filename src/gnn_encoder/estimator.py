@@ -1,7 +1,4 @@
-"""GNN-encoder for anybody's vectors, an estimator with the conventions of scikit-learn: arrays in, arrays out.
-
-Its training is phase one of `train_mgt`.
-"""
+"""GNN-encoder for anybody's vectors, with the conventions of scikit-learn; it trains as phase one of `train_mgt`."""
 
 import json
 import logging
@@ -22,7 +19,7 @@ from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import replacing, write_json
 from gnn_encoder.base.matrix import Matrix, Rows, array_blocks, of_length_1
-from gnn_encoder.gnn.graph import Graph, Labels, labelled_first, link, reach
+from gnn_encoder.gnn.graph import Bools, Graph, Labels, labelled_first, link, reach
 from gnn_encoder.gnn.masking import supervise
 from gnn_encoder.gnn.neighbourhood import CorpusGNN, Neighbourhood, Subgraph
 from gnn_encoder.gnn.network import CONFIG, WEIGHTS, QueryPassageGNN
@@ -33,10 +30,10 @@ from gnn_encoder.pipeline.section import Section, described
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.batches import WINDOW
 from gnn_encoder.text.device import device
-from gnn_encoder.train.dev import POOL_DEPTH
+from gnn_encoder.train.dev import POOL_DEPTH, retrieved_pairs
 from gnn_encoder.train.examples import Examples, examples_from_candidates, to_examples
 from gnn_encoder.train.loop import History
-from gnn_encoder.vectors import PAIR, TrainingData, check_type, check_vectors
+from gnn_encoder.vectors import PAIR, TrainingData, check_rows, check_type, check_vectors
 
 log = logging.getLogger(__name__)
 PARAMS, ARRAYS = "estimator.json", "graph.safetensors"
@@ -70,7 +67,7 @@ class GNNEncoder:
     True
 
     The defaults add two things to the paper, labelled edges with sums of labelled queries, and a softmax over the
-    corpus, which the pipeline has under `mgt.labels` and `mgt.softmax`; `paper` has the paper's settings.
+    corpus, which the pipeline has under `mgt.labels` and `mgt.softmax`.
 
     Args:
         k: passages of a query.
@@ -113,15 +110,6 @@ class GNNEncoder:
     temperature: Annotated[float, Field(gt=0)] = 0.05
     seed: Number = 13
 
-    @classmethod
-    def paper(cls, **changes: Any) -> Self:
-        """The paper's settings (section 4.3): 25 passages by retrieval alone, dot product, a rate of 5e-5.
-
-        Here only the network learns, not the encoder, and edges have no features of a cross-encoder.
-        """
-        graph = {"k": 25, "labels": False, "similarity": "dot", "temperature": 1.0}
-        return cls().set_params(**graph | {"softmax": "batch", "learning_rate": 5e-5} | changes)
-
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -146,8 +134,7 @@ class GNNEncoder:
         """Build the graph and train the network on it; passages may be mapped, and are read in blocks.
 
         Args:
-            relevant: which passages are relevant for which queries: a SciPy sparse matrix *Shape:* (n, m), or pairs of
-                rows, query first *Shape:* (pairs, 2).
+            relevant: pairs of a query's row and that of a passage which is relevant for it. *Shape:* (pairs, 2).
             dev: other queries and what is relevant for them. By a sample's RR@10 the best weights are kept.
             unlabelled: queries that nobody has labelled, which become nodes too.
 
@@ -158,21 +145,21 @@ class GNNEncoder:
         return self.fit_checked(given)
 
     def fit_checked(self, data: TrainingData) -> Self:
-        """The same of data that are checked."""
+        """The same of data that are checked. After an error, halfway too, the estimator is as it was."""
         mgt, d = self._section(), data.passages.shape[1]
         data.check_sizes(self.k, self.beta)
         training, asked = of_length_1(data.nodes[: data.training]), of_length_1(data.dev_queries)
         if again := int((array_top_k(training, asked, 1)[1] > 0.99999).sum()):
             told = "%d of %d dev queries have the vector of a training query: take others, or the dev scores flatter"
             log.warning(told, again, len(asked))
-        self.n_features_in_, self.queries_, self._labels = d, data.nodes, data.pairs.to_numpy()
         with torch.random.fork_rng():
-            examples = self._link(data.passages, data.pairs)
-            self.gnn_ = new_gnn(mgt, (d, None), self.similarity, seed=self.seed, heads=self.heads)
-            near = self._neighbourhood(data.passages)
-            self._train(data, mgt, near, examples)
-        self.labelled_ = near.labelled if self.labels else np.zeros(len(self.graph_.score), dtype=bool)
-        self._open(CorpusGNN(self.gnn_, near, self.queries_).interactive)
+            graph, examples = self._link(data)
+            gnn = new_gnn(mgt, (d, None), self.similarity, seed=self.seed, heads=self.heads)
+            near = Neighbourhood(graph, data.passages, None, Labels(data.pairs, graph.m), sums=self.labels)
+            history = self._train(gnn, near, examples, data, mgt)
+        labelled = near.labelled if self.labels else np.zeros(len(graph.score), dtype=bool)
+        self._set(gnn, graph, data.nodes, labelled, data.pairs, CorpusGNN(gnn, near, data.nodes).interactive)
+        self.history_: History = history
         return self
 
     def transform(
@@ -192,7 +179,7 @@ class GNNEncoder:
         """
         self._check_fitted()
         passages = check_vectors("passages", passages, columns=self.n_features_in_, similarity=self.similarity)
-        rows = self._rows(rows, len(passages))
+        rows = check_rows(rows, len(passages), self.graph_.m)
         result = np.empty(passages.shape, dtype=np.float32) if out is None else out
         check_type("out", result.dtype)
         if result.shape != passages.shape:
@@ -222,7 +209,7 @@ class GNNEncoder:
             "passages": self.graph_.passages,
             "score": self.graph_.score,
             "labelled": self.labelled_,
-            "labels": self._labels,
+            "labels": self._corpus.near.labels.pairs.sort("query", "passage").to_numpy(),
             "n_passages": np.array([self.graph_.m]),
         }
         with replacing(folder) as beside:
@@ -240,13 +227,12 @@ class GNNEncoder:
         try:
             found = cls(**json.loads((folder / PARAMS).read_text(encoding="utf-8")))
             arrays = load_file(folder / ARRAYS)
-            found.queries_, found.labelled_, found._labels = (arrays[one] for one in ("queries", "labelled", "labels"))
-            m, informed = int(arrays["n_passages"][0]), arrays["interactive_queries"]
-            found.graph_ = Graph(passages=arrays["passages"], score=arrays["score"], n_passages=m)
+            edges, m = {name: arrays[name] for name in ("passages", "score")}, int(arrays["n_passages"][0])
+            graph, pairs = Graph(**edges, n_passages=m), pl.DataFrame(arrays["labels"], schema=PAIR)
+            queries, labelled, informed = (arrays[one] for one in ("queries", "labelled", "interactive_queries"))
         except (KeyError, ValueError, TypeError, SafetensorError) as error:
             raise UserError(f"{folder}: not what GNNEncoder.save writes ({error}); fit and save it again") from error
-        found.n_features_in_, found.gnn_ = found.queries_.shape[1], QueryPassageGNN.load(folder).to(device())
-        found._open(informed)
+        found._set(QueryPassageGNN.load(folder).to(device()), graph, queries, labelled, pairs, informed)
         return found
 
     def _section(self) -> PhaseOne:
@@ -258,49 +244,36 @@ class GNNEncoder:
         shared, alone = ({name: values[name] for name in of.model_fields if name in values} for of in (PhaseOne, Alone))
         return PhaseOne(**shared, edge_features="none", masking="mgt", alone=Alone(**alone))
 
-    def _link(self, passages: NDArray[Any], pairs: pl.DataFrame) -> Examples:
+    def _link(self, data: TrainingData) -> tuple[Graph, Examples]:
         """Make the graph (section 3.2). Hard negatives are what a query retrieves and is not labelled with."""
-        found, scores = array_top_k(passages, self.queries_, self.k)
-        flat = {"query": np.repeat(np.arange(len(found)), self.k), "passage": found.reshape(-1)}
-        candidates = pl.DataFrame(flat, schema_overrides=pairs.schema)
+        m, (found, scores) = len(data.passages), array_top_k(data.passages, data.nodes, self.k)
+        candidates = retrieved_pairs(np.arange(len(found)), found)
         if self.labels:
-            found, scores = labelled_first(found, scores, pairs, self.queries_, passages)
-        self.graph_ = Graph(passages=found, score=scores, n_passages=len(passages))
-        return to_examples(examples_from_candidates(pairs, candidates), len(passages))
+            found, scores = labelled_first(found, scores, data.pairs, data.nodes, data.passages)
+        examples = to_examples(examples_from_candidates(data.pairs, candidates), m)
+        return Graph(passages=found, score=scores, n_passages=m), examples
 
-    def _train(self, data: TrainingData, mgt: PhaseOne, near: Neighbourhood, examples: Examples) -> None:
+    def _train(
+        self, gnn: QueryPassageGNN, near: Neighbourhood, examples: Examples, data: TrainingData, mgt: PhaseOne
+    ) -> History:
         """Phase one of Masked Graph Training (section 3.4)."""
         sizes: dict[str, Any] = {"size": CACHED_QUERIES, "whole": CACHED_PASSAGES, "depth": POOL_DEPTH}
         sample = draw_dev(data.dev_pairs, data.dev_queries.__getitem__, data.passages, seed=self.seed, **sizes)
         cached = CachedEmbeddings(data.nodes, data.dev_queries[sample.queries])
-        to_train = self.gnn_, (near, near), supervise(examples, sample, mgt, mgt.alone, self.seed), cached
+        to_train = gnn, (near, near), supervise(examples, sample, mgt, mgt.alone, self.seed), cached
         factor = new_factor(1 / self.temperature)
         with TemporaryDirectory(prefix="gnn-encoder-") as folder:
-            self.history_: History = train_on_embeddings(*to_train, factor=factor, mgt=mgt, folder=Path(folder))
+            return train_on_embeddings(*to_train, factor=factor, mgt=mgt, folder=Path(folder))
 
-    def _neighbourhood(self, passages: NDArray[Any]) -> Neighbourhood:
-        labels = Labels(pl.DataFrame(self._labels, schema=PAIR), self.graph_.m)
-        return Neighbourhood(self.graph_, passages, None, labels, sums=self.labels)
-
-    def _open(self, interactive: Matrix) -> None:
-        """Make ready to inform passages, without those of `fit`."""
-        near = self._neighbourhood(np.empty((0, self.n_features_in_), dtype=np.float32))
-        self._corpus = CorpusGNN(self.gnn_, near, self.queries_, interactive)
-        self._reach = reach(self.graph_, self.labelled_)
-
-    def _rows(self, rows: Any | None, n: int) -> Rows:
-        """The argument `rows` of `transform`, checked. *Shape:* (n,)."""
-        m = self.graph_.m
-        if rows is None:
-            if n != m:
-                raise UserError(f"passages: {n}, of which fit had {m}; give the row of each in fit as `rows`, -1: new")
-            return np.arange(m)
-        found = np.asarray(rows)
-        if found.shape != (n,) or not np.issubdtype(found.dtype, np.integer):
-            raise UserError(f"rows: shape {found.shape} of {found.dtype}; must be {n} whole numbers, one a passage")
-        if found.min() < -1 or found.max() >= m:
-            raise UserError(f"rows: {found.min()} to {found.max()}; must be from 0 to {m - 1}, or -1 for a new passage")
-        return found
+    def _set(
+        self, gnn: QueryPassageGNN, graph: Graph, queries: Matrix, labelled: Bools, pairs: pl.DataFrame, h_q: Matrix
+    ) -> None:
+        """Make ready to inform passages, without those of `fit`; `h_q`: the queries' h'_q. *Shape:* (n, d)."""
+        none = np.empty((0, queries.shape[1]), dtype=np.float32)
+        near = Neighbourhood(graph, none, None, Labels(pairs, graph.m), sums=self.labels)
+        self._corpus, self._reach = CorpusGNN(gnn, near, queries, h_q), reach(graph, labelled)
+        self.gnn_, self.graph_, self.queries_, self.labelled_ = gnn, graph, queries, labelled
+        self.n_features_in_ = queries.shape[1]
 
     def _check_known(self, places: Rows, rows: Rows, block: Matrix) -> None:
         """Refuse a passage with another score than in `fit` for its nearest query. *Shape:* (b,), (b,), (b, d)."""
@@ -319,7 +292,6 @@ class GNNEncoder:
             raise UserError("this GNNEncoder is not fitted; call fit or GNNEncoder.load first")
 
 
-# What the parameters may be.
 PARAMETERS: type[Section] = create_model(  # type: ignore[call-overload]
     "Parameters",
     __base__=Section,

@@ -118,17 +118,11 @@ def not_of_length(matrix: NDArray[Any], least: float, most: float, *, name: str)
 
 def labelled_pairs(name: str, relevant: Any, n_queries: int, n_passages: int) -> pl.DataFrame:
     """Relevant pairs, called `name` in errors, as columns query, passage, sorted, each pair once."""
-    shape, sparse = (n_queries, n_passages), hasattr(relevant, "tocoo")
-    rule = f"must be a SciPy sparse matrix of shape {shape}, or rows of queries and passages, of shape (pairs, 2)"
-    if sparse:
-        entries = relevant.tocoo()
-        rows = np.stack([entries.row, entries.col], axis=1)[entries.data > 0]
-    else:
-        rows = np.asarray(relevant)
-    are_pairs = rows.size == 0 or (rows.ndim == 2 and rows.shape[1] == 2 and np.issubdtype(rows.dtype, np.integer))
-    if not are_pairs or (sparse and relevant.shape != shape):
-        raise UserError(f"{name}: shape {np.shape(relevant)} of {rows.dtype}; {rule}")
-    if len(rows) == 0:
+    rows, shape = np.asarray(relevant), (n_queries, n_passages)
+    if rows.size and not (rows.ndim == 2 and rows.shape[1] == 2 and np.issubdtype(rows.dtype, np.integer)):
+        rule = "must be whole numbers, the row of a query and that of a passage, of shape (pairs, 2)"
+        raise UserError(f"{name}: shape {rows.shape} of {rows.dtype}; {rule}")
+    if not rows.size:
         raise UserError(f"{name}: no pair; at least one query must have a relevant passage")
     outside = np.argwhere((rows < 0) | (rows >= shape))
     if len(outside):
@@ -137,6 +131,20 @@ def labelled_pairs(name: str, relevant: Any, n_queries: int, n_passages: int) ->
         raise UserError(f"{name}: pair {at} has {what}; must be a row from 0 to {shape[side] - 1}")
     found = pl.DataFrame({"query": rows[:, 0], "passage": rows[:, 1]}, schema_overrides=PAIR)
     return found.unique().sort("query", "passage")
+
+
+def check_rows(rows: Any | None, n: int, m: int) -> Rows:
+    """The rows of n passages among the m of `fit`, -1 for a new one; None: all, in their order. *Shape:* (n,)."""
+    if rows is None:
+        if n != m:
+            raise UserError(f"passages: {n}, of which fit had {m}; give the row of each in fit as `rows`, -1: new")
+        return np.arange(m)
+    found = np.asarray(rows)
+    if found.shape != (n,) or not np.issubdtype(found.dtype, np.integer):
+        raise UserError(f"rows: shape {found.shape} of {found.dtype}; must be {n} whole numbers, one a passage")
+    if found.min() < -1 or found.max() >= m:
+        raise UserError(f"rows: {found.min()} to {found.max()}; must be from 0 to {m - 1}, or -1 for a new passage")
+    return found
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -243,6 +251,8 @@ def _read_parquet(path: Path) -> tuple[NDArray[Any], pl.Series]:
     ids = pl.Series(table.column("id"))
     if not (ids.dtype.is_integer() or ids.dtype in (pl.String, pl.Categorical)):
         raise ValueError(f"column `id` has type {ids.dtype}; must be text or whole numbers")
+    if ids.null_count():
+        raise ValueError(f"column `id` has no value in row {ids.is_null().arg_max()}")
     ids = ids.cast(pl.String)
     if ids.is_duplicated().any():
         raise ValueError(f"id {ids.filter(ids.is_duplicated())[0]!r} stands twice")

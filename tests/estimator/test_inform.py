@@ -98,7 +98,8 @@ def test_all_is_checked_before_any_work(files: dict[str, str], monkeypatch: pyte
     np.save("narrow.npy", np.full((3, 5), 5**-0.5, dtype=np.float32))
     np.savez("p.npz", DATA.passages)
     Path("folder.npy").mkdir()
-    for name, column in {"floats": [float(row) for row in range(M)], "lists": [[0]] * M}.items():
+    columns = {"floats": [float(row) for row in range(M)], "lists": [[0]] * M, "null": [*range(3), None, *range(4, M)]}
+    for name, column in columns.items():
         pl.DataFrame({"id": column, "vector": DATA.passages.tolist()}).write_parquet(f"{name}.parquet")
     for name, value, message in (
         ("qrels", "unknown.tsv", "passage '80' is not in"),
@@ -112,6 +113,7 @@ def test_all_is_checked_before_any_work(files: dict[str, str], monkeypatch: pyte
         ("qrels", "few.tsv", "few.tsv: labels 19 queries; must be at least 20 (1 / beta, 0.05): label more"),
         ("passages", "floats.parquet", "column `id` has type Float64; must be text or whole numbers"),
         ("passages", "lists.parquet", "column `id` has type List(Int64); must be text or whole numbers"),
+        ("passages", "null.parquet", "(column `id` has no value in row 3)"),
         ("passages", "p.npz", "p.npz: must be .npy (not .npz), or .parquet"),
         ("out", files["passages"], "passages.npy: is read too; give another file"),
     ):

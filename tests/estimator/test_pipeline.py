@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 import torch
 
@@ -19,6 +18,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.corpus import embed_rows, load_encoder
+from gnn_encoder.train.dev import retrieved_pairs
 from gnn_encoder.train.examples import examples_from_candidates
 
 from ..built import BASE, SYSTEM
@@ -46,8 +46,7 @@ def test_against_train_mgt_and_encode_corpus(
 
     # Both draw hard negatives from the passages that M_de retrieves.
     found, _ = array_top_k(passages, queries["train"], gnn.k)
-    columns = {"query": np.repeat(np.arange(len(found)), gnn.k), "passage": found.reshape(-1)}
-    candidates = pl.DataFrame(columns, schema_overrides=pairs["train"].schema)
+    candidates = retrieved_pairs(np.arange(len(found)), found)
     examples = examples_from_candidates(pairs["train"], candidates).to_arrow().cast(EXAMPLES)
     write_table(project.EXAMPLES, EXAMPLES, [examples])
     seal(project.EXAMPLES.parent)
