@@ -4,27 +4,19 @@ Each command imports the modules that it needs only when it runs, so that `--hel
 docstring is what `--help` shows of it, in at most 64 characters.
 """
 
-import json
-import re
 import shutil
 import sys
-import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
-from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.exceptions import TyperException
 
-from gnn_encoder.base.errors import UserError, not_built, report_errors, shorten, without_controls
+from gnn_encoder.base.errors import UserError, not_built, report_errors, shorten
 from gnn_encoder.base.files import is_empty, without_marks
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import HYBRID, MAIN, registry
-
-if TYPE_CHECKING:
-    from gnn_encoder.searcher import Answer
 
 
 class Commands(typer.core.TyperGroup):
@@ -51,18 +43,11 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Function = Callable[..., None]
 
-
-def command(*examples: str) -> Callable[[Function], Function]:
+def command(*examples: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register a function as a command, with examples of its use; its docstring is the help."""
-
-    def register(function: Function) -> Function:
-        shown = "".join(f"\n  gnn-encoder {example}" for example in examples)
-        text = cleandoc(function.__doc__ or "")
-        return app.command(help=f"{text}\n\n\b\nExamples:{shown}" if examples else text)(function)
-
-    return register
+    shown = [f"  gnn-encoder {example}" for example in examples]
+    return app.command(epilog="\n".join(["\b", "Examples:", *shown]))
 
 
 ALL = "all"  # instead of a branch
@@ -94,7 +79,9 @@ def search(
         found = searcher.answer([text], top)[0]
         if found.truncated and not as_json:
             _warn("the query is longer than encoder.query_length: the encoder does not read its end")
-        _print_answer(text, found, as_json=as_json)
+        width = max(40, min(100, shutil.get_terminal_size().columns))
+        for line in [found.as_json(text)] if as_json else found.as_lines(width):
+            typer.echo(line)
     _tell_other_data()
 
 
@@ -108,19 +95,6 @@ def _lines() -> Iterator[str]:
         text = without_marks(line).decode(errors="surrogateescape").strip()  # as Python reads an argument
         if not is_empty(text):
             yield text
-
-
-def _print_answer(query: str, found: "Answer", *, as_json: bool) -> None:
-    if as_json:
-        answer = {"query": query, "truncated": found.truncated, "hits": [asdict(hit) for hit in found.hits]}
-        # JSON escapes the control characters below 32, and leaves those from 127 on, which a terminal obeys too.
-        typer.echo(re.sub(r"[\x7f-\x9f]", lambda one: f"\\u{ord(one[0]):04x}", json.dumps(answer, ensure_ascii=False)))
-        return
-    width = max(40, min(100, shutil.get_terminal_size().columns))
-    for hit in found.hits:
-        pid, title, text = map(without_controls, (hit.pid, hit.title, hit.text))
-        typer.echo(f"{hit.rank:>3}  {hit.score:8.4f}  {pid}" + (f"  {title}" if title else ""))
-        typer.echo(textwrap.fill(text, width, initial_indent="     ", subsequent_indent="     ") + "\n")
 
 
 @command(
@@ -141,38 +115,20 @@ def init(
     With --data it reads and checks the data, and chooses lengths, batches and steps that fit them. Without it lays a
     config, and then single values, over params.yaml.
     """
-    if data is None:
-        if path is not None:
-            raise UserError("--path belongs to --data: name the source with it, such as --data beir")
-        _lay_over(arguments or [])
-        return
+    if data is None and path is not None:
+        raise UserError("--path belongs to --data: name the source with it, such as --data beir")
     if path is not None and not path.expanduser().exists():  # before torch is loaded, which takes seconds
         raise UserError(f"--path is {path}: no such file or folder; correct it")
-    from gnn_encoder.init import fit_params
+    if data is None:
+        from gnn_encoder.pipeline.experiment import change
 
-    for line in fit_params(data, path, arguments or []):
+        told = change(arguments or [])
+    else:
+        from gnn_encoder.init import fit_params
+
+        told = fit_params(data, path, arguments or [])
+    for line in told:
         typer.echo(line)
-    typer.echo("params.yaml is written: `git diff params.yaml` shows it, `bash scripts/reproduce.sh` runs it")
-
-
-def _lay_over(arguments: list[str]) -> None:
-    """Lay a config, and then single values, over params.yaml."""
-    from gnn_encoder.pipeline import experiment
-
-    named = {one.partition("=")[0] for one in arguments}
-    params = experiment.preview(arguments)  # first, since a mistake there is told at once
-    at = params.data.path
-    is_missing = at is not None and not Path(at).expanduser().exists()
-    if is_missing and "data.path" in named:
-        raise UserError(f"data.path is {at}: no such file or folder; correct it")
-    if "encoder.model" in named:
-        from gnn_encoder.init import check_base_model
-
-        typer.echo(check_base_model(params.encoder))
-    changed = experiment.lay_over(arguments)
-    typer.echo("\n".join(changed or ["params.yaml has these values already."]))
-    if is_missing and any(line.startswith("data.path: ") for line in changed):
-        typer.echo(f"! data.path is {at}, which is not there: name yours, `gnn-encoder init data.path=FOLDER`")
 
 
 @command("results", "results all")
@@ -203,7 +159,7 @@ def results(
         typer.echo("\n\n".join(filter(None, [tables.claim_sentence(claim), tables.advice(claim)])))
 
 
-@command()
+@command("report")
 def report() -> None:
     """Write report/index.html, all results on one page."""
     from gnn_encoder.base.files import write_text
@@ -335,7 +291,7 @@ def serve(
 
 def _warn(line: str) -> None:
     """Print a warning, which is red on a terminal (elsewhere click leaves colours out)."""
-    typer.echo(typer.style(f"! {line}", fg=typer.colors.RED), err=True)
+    typer.secho(f"! {line}", fg=typer.colors.RED, err=True)
 
 
 if __name__ == "__main__":

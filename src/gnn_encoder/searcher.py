@@ -1,12 +1,15 @@
 """Searching a built system from Python, as `gnn-encoder search` does; docs/use.md shows how."""
 
-from collections.abc import Sequence
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
 from contextlib import chdir
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.errors import UserError, without_controls
 from gnn_encoder.base.files import MANIFEST, is_empty, read_json
 from gnn_encoder.base.matrix import Rows, Scores
 from gnn_encoder.base.tables import PASSAGES, count_rows
@@ -61,6 +64,19 @@ class Answer:
 
     hits: list[Hit]
     truncated: bool
+
+    def as_json(self, query: str) -> str:
+        """The query and its answer, on one line."""
+        found = {"query": query, "truncated": self.truncated, "hits": [asdict(hit) for hit in self.hits]}
+        # JSON escapes the control characters below 32, and leaves those from 127 on, which a terminal obeys too.
+        return re.sub(r"[\x7f-\x9f]", lambda one: f"\\u{ord(one[0]):04x}", json.dumps(found, ensure_ascii=False))
+
+    def as_lines(self, width: int) -> Iterator[str]:
+        """Rank, score, id and title of each passage, and below it its text in lines of at most this width."""
+        for hit in self.hits:
+            pid, title, text = map(without_controls, (hit.pid, hit.title, hit.text))
+            yield f"{hit.rank:>3}  {hit.score:8.4f}  {pid}" + (f"  {title}" if title else "")
+            yield textwrap.fill(text, width, initial_indent="     ", subsequent_indent="     ") + "\n"
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ruamel.yaml.error import YAMLError
 
 from gnn_encoder.base.errors import UserError, shorten
 from gnn_encoder.base.files import write_text
-from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.params import Encoder, Params, load_params
 from gnn_encoder.pipeline.stage import lookup
 
 PARAMS = Path("params.yaml")
@@ -41,6 +41,32 @@ def lay_over(
     old, new = before.model_dump(exclude_unset=True), after.model_dump(exclude_unset=True)
     changes = {name: (lookup(old, name, ...), lookup(new, name, ...)) for name in settings}
     return [f"{name}: {as_yaml(a)} -> {as_yaml(b)}" for name, (a, b) in changes.items() if a != b]
+
+
+def change(arguments: Sequence[str]) -> Iterator[str]:
+    """Lay a config, and then single values, over params.yaml, and tell what changed; a mistake is told before."""
+    params, named = preview(arguments), {argument.partition("=")[0] for argument in arguments}
+    at = params.data.path
+    is_missing = at is not None and not Path(at).expanduser().exists()
+    if is_missing and "data.path" in named:
+        raise UserError(f"data.path is {at}: no such file or folder; correct it")
+    if "encoder.model" in named:
+        yield _base_model(params.encoder)
+    changed = lay_over(arguments)
+    yield from changed or ["params.yaml has these values already."]
+    if is_missing and any(line.startswith("data.path: ") for line in changed):
+        yield f"! data.path is {at}, which is not there: name yours, `gnn-encoder init data.path=FOLDER`"
+
+
+def _base_model(params: Encoder) -> str:
+    """How a base model is used, which must be one that can be trained; one of a hub is fetched by the run."""
+    from gnn_encoder.text.encoder import DualEncoder  # loads torch, which takes seconds
+    from gnn_encoder.text.pretrained import Source, read_stated, resolve
+
+    if not Path(resolve(params.model)).is_dir():
+        return f"{params.model} is no folder here: it will be taken from the hub"
+    DualEncoder.from_pretrained(params).freeze_lower(params.frozen_layers)
+    return read_stated(Source.of(params)).description(params)
 
 
 def preview(arguments: Sequence[str], path: Path = PARAMS) -> Params:
