@@ -3,12 +3,14 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import polars as pl
+import pytest
 
 from gnn_encoder.base.files import fingerprint, write_json
 from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter
@@ -19,6 +21,7 @@ from gnn_encoder.pipeline.params import BM25, load_params
 from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.faiss_index import PIDS, PassageIndex, TableRows, build
 from gnn_encoder.searcher import current
+from gnn_encoder.text.encoder import DualEncoder
 
 from .project import ROOT
 from .texts import write
@@ -31,6 +34,13 @@ def vector(text: str) -> np.ndarray:
     """The vector of a text. *Shape:* (D,)."""
     seed = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
     return np.random.default_rng(seed).normal(size=D).astype(np.float32)
+
+
+def fake_encoder(monkeypatch: pytest.MonkeyPatch, of: Callable[[str], np.ndarray]) -> None:
+    """Let systems have an encoder that gives a query this vector, and reads 100 characters."""
+    encoder = SimpleNamespace(for_inference=lambda: encoder)
+    encoder.read_queries = lambda texts: (np.stack([*map(of, texts)]), np.array([len(text) > 100 for text in texts]))
+    monkeypatch.setattr(DualEncoder, "load", lambda folder, precision: encoder)
 
 
 def encode(passages: pl.DataFrame) -> np.ndarray:

@@ -24,11 +24,10 @@ from gnn_encoder.base.tables import SPLITS
 from gnn_encoder.pipeline import project
 from gnn_encoder.search.faiss_index import PassageIndex
 from gnn_encoder.searcher import current, newest
-from gnn_encoder.text.encoder import DualEncoder
 
-from . import built, small
+from . import built
 from .project import call, printed
-from .small import BUILT, SYSTEM, contents, jsonl, make, make_hybrid
+from .small import BUILT, SYSTEM, contents, encode, fake_encoder, jsonl, make, make_hybrid, vector
 
 KINDS = {  # with one layer h'_q does not depend on the passages, so that a build and an added passage must agree
     "labels": ("mgt.layers=1",),
@@ -86,23 +85,13 @@ def test_a_passage_that_is_added_is_as_in_a_build_that_has_it(
                 add.add_passages(system, Path("more.jsonl"))
 
 
-class TextIsVector:
-    """Embeds a query as the passage of the same text."""
-
-    def for_inference(self) -> "TextIsVector":
-        return self
-
-    def read_queries(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        return np.stack([small.vector(text) for text in texts]), np.zeros(len(texts), dtype=bool)
-
-
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project without models, as the current folder; a passage is the best for its own text."""
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
-    monkeypatch.setattr(add, "_open_encoder", lambda system, params: small.encode)
-    monkeypatch.setattr(DualEncoder, "load", lambda folder, precision: TextIsVector())
+    monkeypatch.setattr(add, "_open_encoder", lambda system, params: encode)
+    fake_encoder(monkeypatch, vector)
     make(Path.cwd(), BUILT)
     return Path.cwd()
 

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,25 +18,18 @@ from gnn_encoder.base.tables import PASSAGES
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import registry
-from gnn_encoder.text.encoder import DualEncoder
 
 from .project import ROOT, call, refusal
-from .small import make, make_hybrid
+from .small import fake_encoder, make, make_hybrid
 from .texts import write
 
 TEXTS = {"p0": "Medicare pays for some things", "p1": f"Whole life lasts {'very ' * 40}long", "p2": "Cars need cover"}
 VECTORS = np.array([[1, 0, 0], [0, 2, 0], [0, 0.5, 1]], dtype=np.float32)
 
 
-class FakeEncoder:
-    """Looks for three words."""
-
-    def for_inference(self) -> "FakeEncoder":
-        return self
-
-    def read_queries(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        vectors = [[float(word in text) for word in ("medicare", "life", "car")] for text in texts]
-        return np.array(vectors, np.float32), np.array([len(text) > 100 for text in texts])
+def looked_for(text: str) -> np.ndarray:
+    """Which of three words stand in a query."""
+    return np.array([word in text for word in ("medicare", "life", "car")], np.float32)
 
 
 def prepared(source: str) -> None:
@@ -50,7 +42,7 @@ def prepared(source: str) -> None:
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with an index of three passages, as the current folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(DualEncoder, "load", lambda model, precision: FakeEncoder())
+    fake_encoder(monkeypatch, looked_for)
     make(tmp_path, TEXTS, titles=["", "Lives", ""], vectors=VECTORS)
     prepared("insuranceqa")
     return tmp_path

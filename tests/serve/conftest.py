@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -46,10 +45,6 @@ class Server:
         with suppress(httpx.TransportError):
             return self.get("/healthz").status_code == 200
         return False
-
-    def hits(self, **values: str | int) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.get("/search", **values).json()["hits"]
-        return found
 
 
 @contextmanager

@@ -48,7 +48,9 @@ def search(page: Any, query: str = QUERY) -> None:
 
 def test_typing_shows_both_systems_and_what_moved(page: Any, server: Server) -> None:
     search(page)
-    before, after = (server.hits(query=QUERY, system=system) for system in ("dual_encoder", "gnn_encoder"))
+    before, after = (
+        server.get("/search", query=QUERY, system=system).json()["hits"] for system in ("dual_encoder", "gnn_encoder")
+    )
     for side, title, hits in ((BEFORE, "M_de", before), (AFTER, "GNN-encoder", after)):
         expect(page.locator(f"{side} h2")).to_have_text(title)
         cards = page.locator(f"{side} .hit")
