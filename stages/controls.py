@@ -20,25 +20,21 @@ def main(stage: Stage) -> None:
     """Make every system of the kinds `reordered`, `shifted` and `fused`, the last of what the others find."""
     params, known, dev = stage.params, registry(), controls.dev_queries(stage.params)
     encoded, reordered = cache(partial(controls.Encoded.of, section=params.encoder)), known.of_kind("reordered")
-    folders = {name: stage.unfinished(project.runs(name)) for name in reordered}
-    for system, shifted in known.of_kind("shifted").items():
-        base, places = shifted.base, (project.embeddings(system), project.index(system), project.runs(system))
-        matrix, index, runs = map(stage.unfinished, places)
-        forms = {name: one.by for name, one in reordered.items() if one.by in METHODS and one.base == base}
-        methods = {folders[name]: (name, method) for name, method in forms.items()}
+    folders = {name: stage.unfinished(project.runs(name)) for name in known.of_kind("reordered", "shifted", "fused")}
+    for system, base in ((name, one.base) for name, one in known.of_kind("shifted").items()):
         queries = encoded(base, project.runs(base))
-        controls.write_closed_forms(queries, methods, matrix, dev, params)
-        index_system(queries.splits, system, matrix, index, runs, params)
+        methods = {name: one.by for name, one in reordered.items() if one.by in METHODS and one.base == base}
+        matrix, index = stage.unfinished(project.embeddings(system)), stage.unfinished(project.index(system))
+        controls.write_closed_forms(queries, methods, folders, matrix, dev, params)
+        index_system(queries.splits, system, matrix, index, folders[system], params)
     logged = dict[str, controls.WithLog]()
     for system, base in ((name, one.base) for name, one in reordered.items() if one.by == "logged"):
-        of_base = project.runs(base)
-        logged[base] = controls.rank_with_log(encoded(base, of_base), of_base, dev, params)
+        logged[base] = controls.rank_with_log(encoded(base, project.runs(base)), dev, params)
         logged[base].known.save(folders[system] / LABELLED)
         controls.write_control(folders[system], system, logged[base].choice, logged[base].rankings)
-    found = {name: project.runs(name) for name in known.dense if project.runs(name) in stage.inputs}
-    found |= {name: stage.unfinished(project.runs(name)) for name in known.of_kind("shifted")}
-    dense = {name: found[name] for name in known.dense if name in found}  # of equally good ones the first is taken
-    controls.write_hybrid(stage.unfinished(project.runs(HYBRID)), dense, logged, encoded, dev, params)
+    runs = {name: folders.get(name, project.runs(name)) for name in known.dense}  # of equally good ones the first
+    dense = {name: of for name, of in runs.items() if name in folders or of in stage.inputs}
+    controls.write_hybrid(folders[HYBRID], dense, logged, encoded, dev, params)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ class Encoded:
     """Queries by a system's encoder: those that are judged as its stage embedded them, and the labelled ones."""
 
     base: str
+    runs: Path  # the system's folder of runs
     unit_length: bool  # of the system's embeddings
     labels: pl.DataFrame  # columns query, the place of a labelled training query, and passage
     labelled: Matrix  # (n, d), the labelled training queries
@@ -45,6 +46,7 @@ class Encoded:
         rows, places = np.unique(pairs["query"].to_numpy(), return_inverse=True)
         return cls(
             base=base,
+            runs=runs,
             unit_length=encoder.settings.similarity == "cosine",
             labels=pairs.with_columns(query=pl.Series(places)),
             labelled=embed_rows(encoder, project.queries("train"), section, rows),
@@ -80,29 +82,34 @@ def write_control(folder: Path, system: str, choice: Choice, rankings: Mapping[s
 
 
 def write_closed_forms(
-    queries: Encoded, methods: Mapping[Path, tuple[str, str]], matrix: Path, dev: DevQueries, params: Params
+    queries: Encoded,
+    methods: Mapping[str, str],
+    folders: Mapping[str, Path],
+    matrix: Path,
+    dev: DevQueries,
+    params: Params,
 ) -> None:
     """Write the runs of closed forms, and into `matrix` the passages by the one that is best on dev, with its choice.
 
-    `methods`: folder of runs -> the system, and its method of `closed_form.METHODS`.
+    `methods`: system -> its method of `closed_form.METHODS`; `folders`: system -> its folder of runs.
     """
     embeddings, dtype = project.embeddings(queries.base), params.cache_passages.dtype
     passages = open_matrix(embeddings)
     labelled = LabelledPassages.of(passages, queries.labels, queries.labelled)
-    relevant = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
-    relevant = relevant.filter(pl.col("query").is_in(dev.rows.tolist()))
-    pairs = relevant.with_columns(query=pl.Series(np.searchsorted(dev.rows, relevant["query"].to_numpy())))
+    pairs = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
+    pairs = pairs.filter(pl.col("query").is_in(dev.rows.tolist()))
+    pairs = pairs.with_columns(query=pl.Series(np.searchsorted(dev.rows, pairs["query"].to_numpy())))
     own = {split: Identical.read(project.IDENTICAL, split) for split in queries.splits}
     sample = queries.splits["dev"][dev.rows], dev.depth, own["dev"].of_queries(dev.rows)
     of_sample, depth = Unmoved(passages, labelled, *sample), min(params.retrieve.depth, len(passages))
     unmoved = {split: Unmoved(passages, labelled, of, depth, own[split]) for split, of in queries.splits.items()}
     made = list[tuple[Choice, Matrix]]()
-    for folder, (system, method) in methods.items():
+    for system, method in methods.items():
         settings, moved = settings_of(method, labelled, of_sample, pairs, unit_length=queries.unit_length)
         tried = (of_sample.rank(moved(one).astype(dtype).astype(np.float32))[0] for one in settings)  # as on disk
         choice = replace(best_on_dev(settings, tried, dev), facts={"labelled_passages": len(labelled.passages)})
         made.append((choice, moved(choice.setting).astype(dtype).astype(np.float32)))
-        write_control(folder, system, choice, {split: of.rank(made[-1][1]) for split, of in unmoved.items()})
+        write_control(folders[system], system, choice, {split: of.rank(made[-1][1]) for split, of in unmoved.items()})
     choice, best = max(made, key=lambda one: one[0].chosen.value)
     origin = Origin(
         model_fingerprint=DualEncoder.passage_fingerprint(project.encoder(queries.base)),
@@ -122,10 +129,10 @@ class WithLog:
     rankings: dict[str, Ranking]
 
 
-def rank_with_log(queries: Encoded, runs: Path, dev: DevQueries, params: Params) -> WithLog:
+def rank_with_log(queries: Encoded, dev: DevQueries, params: Params) -> WithLog:
     """Rank anew what a system's runs have, as is best on dev."""
     known = hybrid.LabelledQueries.of(queries.labels, queries.labelled)
-    found = {split: read_ranked(runs, split) for split in project.JUDGED}
+    found = {split: read_ranked(queries.runs, split) for split in project.JUDGED}
     unit, candidates = hybrid.unit(*found["dev"]), {}
     for split, of in found.items():
         near, shares = known.look_up(queries.splits[split], max(hybrid.NEIGHBOURS))
@@ -154,7 +161,7 @@ def write_hybrid(
     found = (read_ranked(runs, "dev")[0][dev.rows, : dev.depth] for runs in dense.values())
     side = best_on_dev([Setting(system=name) for name in dense], found, dev)
     if (name := str(side.setting["system"])) not in logged:
-        logged = {name: rank_with_log(encoded(name, dense[name]), dense[name], dev, params), **logged}
+        logged = {name: rank_with_log(encoded(name, dense[name]), dev, params), **logged}
         logged[name].choice.tell(f"{HYBRID}, log beside {name}")
     best = max(logged, key=lambda name: logged[name].choice.chosen.value)
     choice, rankings = logged[best].choice, logged[best].rankings
