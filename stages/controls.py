@@ -23,9 +23,11 @@ def main(stage: Stage) -> None:
     folders = {name: stage.unfinished(project.runs(name)) for name in known.of_kind("reordered", "shifted", "fused")}
     for system, base in ((name, one.base) for name, one in known.of_kind("shifted").items()):
         queries = encoded(base, project.runs(base))
-        methods = {name: one.by for name, one in reordered.items() if one.by in METHODS and one.base == base}
+        methods = {
+            name: (of.by, folders[name]) for name, of in reordered.items() if of.base == base and of.by in METHODS
+        }
         matrix, index = stage.unfinished(project.embeddings(system)), stage.unfinished(project.index(system))
-        controls.write_closed_forms(queries, methods, folders, matrix, dev, params)
+        controls.write_closed_forms(queries, methods, matrix, dev, params)
         index_system(queries.splits, system, matrix, index, folders[system], params)
     logged = dict[str, controls.WithLog]()
     for system, base in ((name, one.base) for name, one in reordered.items() if one.by == "logged"):
@@ -34,7 +36,7 @@ def main(stage: Stage) -> None:
         controls.write_control(folders[system], system, logged[base].choice, logged[base].rankings)
     runs = {name: folders.get(name, project.runs(name)) for name in known.dense}  # of equally good ones the first
     dense = {name: of for name, of in runs.items() if name in folders or of in stage.inputs}
-    controls.write_hybrid(folders[HYBRID], dense, logged, encoded, dev, params)
+    controls.write_hybrid(folders[HYBRID], dense, logged, dev, params)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import math
 import shutil
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -42,14 +41,14 @@ SYSTEMS = (*FORMS, "logged_neighbours", "hybrid")
 def write(system: str, params: Params, target: Path, **others: Path) -> None:
     """What the stage `controls` does for a system on a base, without DVC; `others`: dense systems and their runs."""
     target.mkdir(exist_ok=True)
-    dev, runs, encoded = controls.dev_queries(params), project.runs(BASE), partial(Encoded.of, section=params.encoder)
-    queries = encoded(BASE, runs)
+    dev, runs = controls.dev_queries(params), project.runs(BASE)
+    queries = Encoded.of(BASE, runs, params.encoder)
     if system in FORMS:
-        controls.write_closed_forms(queries, {system: FORMS[system]}, {system: target}, target / "matrix", dev, params)
+        controls.write_closed_forms(queries, {system: (FORMS[system], target)}, target / "matrix", dev, params)
         return
     logged = controls.rank_with_log(queries, dev, params)
     if system == "hybrid":
-        controls.write_hybrid(target, {BASE: runs, **others}, {BASE: logged}, encoded, dev, params)
+        controls.write_hybrid(target, {BASE: runs, **others}, {BASE: logged}, dev, params)
     else:
         logged.known.save(target / LABELLED)
         controls.write_control(target, system, logged.choice, logged.rankings)

@@ -31,7 +31,7 @@ class Tried:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The best of the settings tried, by a measure of so many dev queries."""
+    """The best of the settings tried, by a measure of dev queries; the file `CHOICE` of an artifact."""
 
     measure: str
     queries: int
@@ -51,7 +51,7 @@ class Choice:
 
 
 def read_choice(folder: Path) -> Choice:
-    """Read the choice of an artifact."""
+    """The choice of an artifact."""
     return read_json(folder / CHOICE, Choice)
 
 

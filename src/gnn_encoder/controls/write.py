@@ -1,6 +1,6 @@
 """The controls, made of artifacts where they lie; dev queries choose their settings."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -82,16 +82,11 @@ def write_control(folder: Path, system: str, choice: Choice, rankings: Mapping[s
 
 
 def write_closed_forms(
-    queries: Encoded,
-    methods: Mapping[str, str],
-    folders: Mapping[str, Path],
-    matrix: Path,
-    dev: DevQueries,
-    params: Params,
+    queries: Encoded, methods: Mapping[str, tuple[str, Path]], matrix: Path, dev: DevQueries, params: Params
 ) -> None:
     """Write the runs of closed forms, and into `matrix` the passages by the one that is best on dev, with its choice.
 
-    `methods`: system -> its method of `closed_form.METHODS`; `folders`: system -> its folder of runs.
+    `methods`: system -> its method of `closed_form.METHODS`, and its folder of runs.
     """
     embeddings, dtype = project.embeddings(queries.base), params.cache_passages.dtype
     passages = open_matrix(embeddings)
@@ -104,12 +99,12 @@ def write_closed_forms(
     of_sample, depth = Unmoved(passages, labelled, *sample), min(params.retrieve.depth, len(passages))
     unmoved = {split: Unmoved(passages, labelled, of, depth, own[split]) for split, of in queries.splits.items()}
     made = list[tuple[Choice, Matrix]]()
-    for system, method in methods.items():
+    for system, (method, folder) in methods.items():
         settings, moved = settings_of(method, labelled, of_sample, pairs, unit_length=queries.unit_length)
         tried = (of_sample.rank(moved(one).astype(dtype).astype(np.float32))[0] for one in settings)  # as on disk
         choice = replace(best_on_dev(settings, tried, dev), facts={"labelled_passages": len(labelled.passages)})
         made.append((choice, moved(choice.setting).astype(dtype).astype(np.float32)))
-        write_control(folders[system], system, choice, {split: of.rank(made[-1][1]) for split, of in unmoved.items()})
+        write_control(folder, system, choice, {split: of.rank(made[-1][1]) for split, of in unmoved.items()})
     choice, best = max(made, key=lambda one: one[0].chosen.value)
     origin = Origin(
         model_fingerprint=DualEncoder.passage_fingerprint(project.encoder(queries.base)),
@@ -144,12 +139,7 @@ def rank_with_log(queries: Encoded, dev: DevQueries, params: Params) -> WithLog:
 
 
 def write_hybrid(
-    folder: Path,
-    dense: Mapping[str, Path],
-    logged: Mapping[str, WithLog],
-    encoded: Callable[[str, Path], Encoded],
-    dev: DevQueries,
-    params: Params,
+    folder: Path, dense: Mapping[str, Path], logged: Mapping[str, WithLog], dev: DevQueries, params: Params
 ) -> None:
     """Write the hybrid of three sources: words, meaning and the log.
 
@@ -161,7 +151,7 @@ def write_hybrid(
     found = (read_ranked(runs, "dev")[0][dev.rows, : dev.depth] for runs in dense.values())
     side = best_on_dev([Setting(system=name) for name in dense], found, dev)
     if (name := str(side.setting["system"])) not in logged:
-        logged = {name: rank_with_log(encoded(name, dense[name]), dev, params), **logged}
+        logged = {name: rank_with_log(Encoded.of(name, dense[name], params.encoder), dev, params), **logged}
         logged[name].choice.tell(f"{HYBRID}, log beside {name}")
     best = max(logged, key=lambda name: logged[name].choice.chosen.value)
     choice, rankings = logged[best].choice, logged[best].rankings

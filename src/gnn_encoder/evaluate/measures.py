@@ -24,8 +24,7 @@ QUERIES_AT_A_TIME = 1000  # ir-measures takes Python objects, 100 bytes a line o
 BY_ANSWERS = ("Success", "RR", "P")  # measures that need no passages but the retrieved ones
 EXAMPLES = "take one such as RR@10, nDCG@10, R@100 or Success@20"
 
-# The providers that tests/evaluate compares with; most others call programs that may not be installed. `runtime` has
-# the measures that are defined by `ir_measures.define_byquery`.
+# Most others call programs that may not be installed. `runtime` has what `ir_measures.define_byquery` defines.
 PROVIDERS = {name: ir_measures.providers.registry[name] for name in ("pytrec_eval", "msmarco", "runtime")}
 PROVIDER: Any = FallbackProvider(list(PROVIDERS.values()))  # type: ignore[no-untyped-call]
 
@@ -85,7 +84,7 @@ def per_query(
     return pl.DataFrame(rows, schema=VALUES, orient="row")
 
 
-def answer_depth(names: Sequence[str], parameter: str = "evaluate.measures") -> int | None:
+def answer_depth(names: Sequence[str], parameter: str) -> int | None:
     """How many passages of each query have to be judged where answers judge the split; None: all in the run."""
     measures = parse(names, parameter)
     for name, measure in measures.items():
@@ -127,9 +126,9 @@ def _nested(table: pl.DataFrame, value: pl.Expr) -> dict[str, dict[str, Any]]:
     return {qid: dict(zip(pids, values, strict=True)) for qid, pids, values in grouped.iter_rows()}
 
 
-LEVEL = 0.95
 Floats = NDArray[np.float64]
 Key = TypeVar("Key")
+LEVEL = 0.95  # of intervals
 
 
 @dataclass(frozen=True, kw_only=True)
