@@ -4,6 +4,7 @@ import math
 import re
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,28 +138,22 @@ def test_bad_names(name: str, message: str) -> None:
 
 
 def test_where_answers_judge_a_measure_needs_the_run_alone() -> None:
-    depth = measures.answer_depth
+    depth = partial(measures.answer_depth, parameter="it")
     assert depth(["RR@10", "Success@20"]) == 20 and depth(["RR", "P@5"]) is None
     for name in ("R@10", "nDCG@10", "RR(rel=2)@10"):
-        with pytest.raises(UserError, match=r"^evaluate.measures has '.*': the queries are judged by answers"):
+        with pytest.raises(UserError, match=r"^it has '.*': the queries are judged by answers"):
             depth(["RR@10", name])
 
 
 def test_a_measure_that_is_defined_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A relevant passage at rank r counts 1 / 2^(r - 1), as a share of the best order's."""
+    def last(qrels: Any, run: Any) -> float:
+        return float(run.doc_id.iloc[-1] in set(qrels.doc_id[qrels.relevance > 0]))
 
-    def half_life(qrels: Any, run: Any) -> float:
-        relevant = set(qrels.doc_id[qrels.relevance > 0])
-        ideal = sum(0.5**place for place in range(len(relevant)))
-        return sum(0.5**place for place, pid in enumerate(run.doc_id) if pid in relevant) / ideal
-
-    defined = ir_measures.define_byquery(half_life, name="HalfLife")
-    monkeypatch.setitem(ir_measures.measures.registry, "HalfLife", defined)
-    judged = {"q1": {"a": 2, "b": 1, "x": 0}, "q2": {"c": 1}, "q3": {"c": 1}}
-    run = read(tmp_path, {"q1": {"x": 3, "a": 2, "b": 1}, "q2": {"x": 1}}, judged)
-    table = per_query(*run, ["HalfLife@2", "HalfLife", "RR@10"])
-    assert table["value"].to_list() == [0.5 / 1.5, 0.75 / 1.5, 0.5, 0, 0, 0, 0, 0, 0]
-    assert measures.cutoff("HalfLife@2") == 2 and list(parse(["HalfLife@2"])) == ["HalfLife@2"]
+    monkeypatch.setitem(ir_measures.measures.registry, "Last", ir_measures.define_byquery(last, name="Last"))
+    judged = {"q1": {"a": 2, "b": 1, "x": 0}, "q2": {"c": 1}}
+    run = read(tmp_path, {"q1": {"a": 3, "x": 2, "b": 1}, "q2": {"x": 1}}, judged)
+    assert per_query(*run, ["Last@2", "Last", "RR@10"])["value"].to_list() == [0, 1, 1, 0, 0, 0]
+    assert measures.cutoff("Last@2") == 2
 
 
 def test_a_mean_does_not_depend_on_the_order_of_queries_or_on_chunks() -> None:

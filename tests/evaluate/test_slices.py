@@ -81,54 +81,21 @@ def test_thirds(similarities: list[float], expected: str, bounds: tuple[float, f
     assert ends == bounds
 
 
-def tables(split: str, qids: str, answers: list[str], rows: list[tuple[str, str, int]]) -> None:
-    write(project.queries(split), QUERIES, qids, ["what?"] * len(qids), [answers] * len(qids))
-    write(project.qrels(split), QRELS, *zip(*rows, strict=True))
-
-
-@pytest.fixture
-def labelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """p1 and p2 are labelled in training, p0 is judged there as not relevant."""
+def test_judged_by_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passages 1 and 2 are labelled in training, 1 and 3 are cut. Judged by qrels: `test_the_stage`."""
     monkeypatch.chdir(tmp_path)
     write(project.PASSAGES, PASSAGES, ["p0", "p1", "p2", "p3"], [""] * 4, ["words"] * 4)
-    tables("train", "tu", [], [("t", "p1", 1), ("u", "p2", 2), ("u", "p0", 0)])
-
-
-def label(split: str, similarities: list[float]) -> tuple[list[tuple[str, ...]], About]:
-    """Passages 1 and 3 are cut."""
-    read: Any = SimpleNamespace(is_cut=lambda rows: rows % 2 == 1, single_length=5)
-    table, about = slices.properties_of(split, np.array(similarities), np.array([1, 2]), read)
-    assert table.columns[:2] == ["qid", "similarity"]
-    return table.rows(), about
-
-
-@pytest.mark.usefixtures("labelled")
-def test_judged_by_qrels() -> None:
-    rows = [("b", "p0", 1), ("a", "p3", 1), ("a", "p2", 1), ("c", "p0", 0), ("c", "p1", 2), ("d", "p0", 1)]
-    tables("test", "abncd", [], [*rows, ("n", "p0", 0)])
-    found, about = label("test", [0.2, 0.9, 0.0, 0.3, 0.5])
-    assert found == [
-        ("a", "lower third", "yes", "yes"),  # p2 is labelled, p3 is long
-        ("b", "upper third", "no", "no"),
-        ("c", "lower third", "yes", "yes"),
-        ("d", "middle third", "no", "no"),
-    ]
-    assert about == About(thirds=(0.5, 0.9), passage_length=5, left_out=())
-
-
-@pytest.mark.usefixtures("labelled")
-def test_judged_by_answers() -> None:
     for split in ("dev", "test"):
-        tables(split, "abc", ["words"], [("a", "p0", 0)])
+        write(project.queries(split), QUERIES, list("abc"), ["what?"] * 3, [["words"]] * 3)
+        write(project.qrels(split), QRELS, ["a"], ["p0"], [0])
     write(project.POSITIVES, QRELS, ["c", "a"], ["p1", "p0"], [1, 1])
-    assert label("dev", [0.3, 0.2, 0.1])[0] == [
-        ("a", "upper third", "no", "no"),
-        ("b", "middle third", None, None),
-        ("c", "lower third", "yes", "yes"),
-    ]
-    found, about = label("test", [0.3, 0.2, 0.1])
-    assert found == [("a", "upper third"), ("b", "middle third"), ("c", "lower third")]
-    assert about.left_out == ("labelled", "cut")
+    read: Any = SimpleNamespace(is_cut=lambda rows: rows % 2 == 1, single_length=5)
+    known = np.array([0.3, 0.2, 0.1]), np.array([1, 2]), read
+    (dev, _), (test, about) = (slices.properties_of(split, *known) for split in ("dev", "test"))
+    third = {"a": "upper third", "b": "middle third", "c": "lower third"}
+    assert dev.rows() == [("a", third["a"], "no", "no"), ("b", third["b"], None, None), ("c", third["c"], "yes", "yes")]
+    assert test.rows() == list(third.items())
+    assert about == About(thirds=(0.2, 0.3), passage_length=5, left_out=("labelled", "cut"))
 
 
 def test_the_stage(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

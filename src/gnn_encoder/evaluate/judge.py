@@ -138,16 +138,12 @@ class Judged:
 
     def as_table(self) -> Table:
         """One row per measure, in 0..1, and the comparison with a second run."""
-        columns = [
-            "measure",
-            "run",
-            *(["against", "difference", "95% interval", "p", "p (Holm)"] if self.against else []),
-        ]
+        columns = ["measure", "run", "against", "difference", "95% interval", "p", "p (Holm)"]
         rows = [[name, f"{value:.4f}"] for name, value in self.measures.items()]
         for row, (name, found) in zip(rows, self.comparisons.items(), strict=False):
             row += [f"{self.against[name]:.4f}", f"{found.difference:+.4f}", f"{found.low:+.4f} to {found.high:+.4f}"]
             row += [p_value(p).removeprefix("p = ") for p in (found.p, found.p_holm)]
-        return Table(columns=columns, rows=rows)
+        return Table(columns=columns[: len(rows[0])], rows=rows)
 
 
 def judge_runs(paths: Sequence[Path], qrels: Path, names: Sequence[str]) -> Judged:
