@@ -99,7 +99,7 @@ def readme_table() -> Table:
         "hybrid of BM25, dense and the log: two look-ups more",
     ]
     rows = [list(row) for row in zip(labels, *map(scores, SETS.values()), strict=True)]
-    rows[4][1:] = [f"**{cell}**" for cell in rows[4][1:]]
+    rows = [[label, *(f"**{cell}**" if label[0] == "*" else cell for cell in cells)] for label, *cells in rows]
     return Table(columns=["RR@10", *SETS], rows=rows)
 
 

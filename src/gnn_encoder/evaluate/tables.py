@@ -151,9 +151,8 @@ def is_of_prepared(system: str) -> bool:
     values = project.measured(system) / project.VALUES
     if not values.is_file() or not project.queries("test").is_file():
         return False
-    judged = pl.scan_parquet(values).filter(pl.col("split") == "test")
-    others = judged.join(pl.scan_parquet(project.queries("test")), on="qid", how="anti")
-    return others.head(1).collect().is_empty()
+    asked = pl.scan_parquet(project.queries("test"))
+    return pl.scan_parquet(values).filter(split="test").join(asked, on="qid", how="anti").collect().is_empty()
 
 
 def of_other_data(params: Params, system: str) -> str:
