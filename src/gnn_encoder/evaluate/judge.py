@@ -88,11 +88,14 @@ def measure_systems(
         if system not in own:
             parts.append(read_values([system]))
             continue
-        for split in project.JUDGED:
-            (table,) = Judgements(split, section).measure([read_run(project.run_file(system, split))], names)
-            parts.append(table.select(pl.lit(system).alias("system"), pl.lit(split).alias("split"), *table.columns))
+        measured = pl.concat(
+            table.select(pl.lit(system).alias("system"), pl.lit(split).alias("split"), *table.columns)
+            for split in project.JUDGED
+            for table in Judgements(split, section).measure([read_run(project.run_file(system, split))], names)
+        )
         (folder / system).mkdir(parents=True, exist_ok=True)
-        pl.concat(parts[-len(project.JUDGED) :]).write_parquet(folder / system / project.VALUES)
+        measured.write_parquet(folder / system / project.VALUES)
+        parts.append(measured)
     return pl.concat(parts)
 
 
