@@ -21,6 +21,7 @@ from gnn_encoder.pipeline.project import registry
 from gnn_encoder.text.encoder import DualEncoder
 
 from ..texts import write
+from .conftest import values_of
 
 ABOUT = About(thirds=(0.5, 0.75), passage_length=48, left_out=())
 BASE = [0.0, 0.5, 1.0, 0.25, 0.5, 0.0]
@@ -30,13 +31,9 @@ LABELS = pl.DataFrame({"qid": ["q5", "q0", "q1", "q2", "q3", "q4"], "value": lis
 LABELS = LABELS.with_columns(words=pl.Series([10, 2, 2, None, 2, 2]))
 
 
-def values(**systems: list[float]) -> pl.DataFrame:
-    rows = [(system, f"q{i}", value) for system, of in systems.items() for i, value in enumerate(of)]
-    return pl.DataFrame(rows, schema=["system", "qid", "value"], orient="row")
-
-
 def test_each_slice() -> None:
-    found = slices.slice_systems(values(base=BASE, system=SYSTEM), (LABELS, ABOUT), "RR@10", "base").slices
+    of_dev = values_of({"base": BASE, "system": SYSTEM}).filter(split="dev")
+    found = slices.slice_systems(of_dev, (LABELS, ABOUT), "RR@10", "base").slices
     rows = {("value", "a"): [0, 1, 2, 3], ("value", "b"): [4, 5], ("words", "2"): [0, 1, 3, 4], ("words", "10"): [5]}
     assert [(name, label) for name, labels in found.items() for label in labels] == [
         *(("value", "a"), ("value", "b"), ("words", "2"), ("words", "10"))  # numbers in their order
@@ -130,8 +127,8 @@ def test_the_stage(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_table_of_a_split(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = pl.DataFrame({"qid": ["q0", "q1", "q2"], "similarity": [THIRDS[0], THIRDS[0], THIRDS[2]]})
     labels = labels.with_columns(cut=pl.Series(["no", "no", None]))
-    of = values(dual_encoder=[0.25, 0.25, 1.0], pair=[0.0, 0.0, 0.0], gnn_encoder=[0.5, 0.5, 0.5])
-    sliced = slices.slice_systems(of, (labels, ABOUT), "RR@10", "dual_encoder")
+    of = values_of({"dual_encoder": [0.25, 0.25, 1.0], "pair": [0.0] * 3, "gnn_encoder": [0.5] * 3})
+    sliced = slices.slice_systems(of.filter(split="dev"), (labels, ABOUT), "RR@10", "dual_encoder")
     found = slices.slices_table("gnn_encoder", sliced, "test")
     assert found.title == "Test queries: GNN-encoder by slices, RR@10, points of 100"
     assert "more than 48 tokens" in found.note and "Answers" not in found.note
