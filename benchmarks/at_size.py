@@ -30,7 +30,7 @@ SIZES = [100_000, 300_000, 1_000_000]
 STAGES = [
     *("prepare", "first_retrievers", "train_cross_encoder", "denoise"),
     *("train_dual_encoder dual_encoder", "cache_passages dual_encoder"),
-    *("build_graph gnn_encoder", "embed_edges gnn_encoder", "train_mgt gnn_encoder", "encode_corpus gnn_encoder"),
+    *("build_graph", "embed_edges", "train_mgt", "encode_corpus"),
     "build_index gnn_encoder",
 ]
 GROWING = ("prepare", "first_retrievers")

@@ -1,4 +1,4 @@
-"""build_graph GRAPH: the queries that are nodes, and their edges to k passages, the best by M_de (section 3.2)."""
+"""build_graph: the queries that are nodes, and their edges to k passages, the best by M_de (section 3.2)."""
 
 from functools import partial
 
@@ -9,8 +9,9 @@ from gnn_encoder.base import distributed
 from gnn_encoder.base.judgements import NO_PAIRS, Identical
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import CANDIDATES, UNLABELLED, candidates_table, count_rows, write_table
-from gnn_encoder.gnn.graph import EDGES, NODES, VECTORS, draw, labelled_first, open_labels, write_nodes
+from gnn_encoder.gnn.graph import EDGES, VECTORS, draw, labelled_first, open_labels, write_nodes
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.project import REFERENCE
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import exact_top_k
 from gnn_encoder.text.corpus import embed_rows, load_encoder
@@ -19,16 +20,16 @@ from gnn_encoder.train.candidates import find_candidates
 
 def main(stage: Stage) -> None:
     """Write the nodes and, as edges, what they find; with `mgt.labels` labelled passages come first."""
-    params, item, unlabelled = stage.params, stage.item, project.queries(UNLABELLED)
+    params, unlabelled = stage.params, project.queries(UNLABELLED)
     rows = draw(count_rows(unlabelled), params.build_graph.unlabelled, params.seed)
     write_nodes(stage.scratch, training=project.queries("train"), unlabelled=unlabelled, rows=rows)
     distributed.barrier()  # the first rank has written them
-    base, k = project.embeddings(item["base"]), params.value(item["k"])
-    encoder = load_encoder(project.encoder(item["base"]), params.encoder)
-    queries = embed_rows(encoder, stage.scratch / NODES, params.encoder)
+    base, k = project.embeddings(REFERENCE), params.build_graph.k
+    encoder = load_encoder(project.encoder(REFERENCE), params.encoder)
+    queries = embed_rows(encoder, stage.scratch / project.NODES.name, params.encoder)
     if distributed.is_first():
         np.save(stage.scratch / VECTORS, queries)
-    find = partial(exact_top_k, base, k=k, name=item["k"])
+    find = partial(exact_top_k, base, k=k, name="build_graph.k")
     edges = pa.concat_tables(find_candidates(find, queries, stage.work, Identical(), NO_PAIRS, label="search"))
     if params.mgt.labels and distributed.is_first():
         passages, scores = (edges.column(name).to_numpy().reshape(-1, k) for name in ("passage", "score"))

@@ -1,4 +1,4 @@
-"""embed_edges GRAPH: M_ce's [CLS] embeddings of all edges and of the self-loops that have an effect (section 3.2)."""
+"""embed_edges: M_ce's [CLS] embeddings of all edges and of the self-loops that have an effect (section 3.2)."""
 
 import logging
 from functools import partial
@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from gnn_encoder.base.tables import edge_schema, loop_schema
-from gnn_encoder.gnn.graph import open_graph, queries_of
+from gnn_encoder.gnn.graph import open_graph
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.batches import Inputs
@@ -22,12 +22,12 @@ def main(stage: Stage) -> None:
     All queries have a self-loop feature, but only those passages that some query retrieved: any other passage attends
     to itself alone, with weight 1 whatever the feature. Parts that an interrupted run left are kept.
     """
-    params, system, folder = stage.params, stage.key, stage.scratch
+    params, folder = stage.params, stage.scratch
     if params.mgt.edge_features != "cross_encoder":
         log.info("mgt.edge_features is %s: no features of M_ce are needed", params.mgt.edge_features)
         return
     model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
-    queries, passages, graph = open_queries(queries_of(system), model), open_passages(model), open_graph(system)
+    queries, passages, graph = open_queries(project.NODES, model), open_passages(model), open_graph()
     of = partial(Inputs.pairs, template=model.template, length=params.train_cross_encoder.max_length)
     embed = partial(embed_pairs, model, batch_tokens=params.encoder.batch_tokens)
     query, passage = np.repeat(np.arange(graph.n), graph.k), graph.passages.reshape(-1)

@@ -1,4 +1,4 @@
-"""encode_corpus SYSTEM: the query-interactive embeddings h'_p of all passages (Eq. 6-10 over the full graph)."""
+"""encode_corpus: the query-interactive embeddings h'_p of all passages (Eq. 6-10 over the full graph)."""
 
 from gnn_encoder.base.files import fingerprint
 from gnn_encoder.base.matrix import Origin
@@ -10,10 +10,10 @@ from gnn_encoder.text.corpus import write_matrix
 
 def main(stage: Stage) -> None:
     """Encode the passages with the jointly trained encoder, and turn each h_p into h'_p."""
-    params, system, gnn = stage.params, stage.key, project.gnn(stage.key)
-    encoder, encoded = graph_encoder(system, gnn, params)
-    origin = Origin(model_fingerprint=fingerprint(gnn), input_fingerprint=fingerprint(*stage.inputs))
-    inform = open_informer(system, gnn, encoder, params)
+    params = stage.params
+    encoder, encoded = graph_encoder(params)
+    origin = Origin(model_fingerprint=fingerprint(project.GNN), input_fingerprint=fingerprint(*stage.inputs))
+    inform = open_informer(encoder, params)
     write_matrix(encoder, stage.scratch, params, origin, encoded=encoded, transform=inform)
 
 

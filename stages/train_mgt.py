@@ -1,11 +1,11 @@
-"""train_mgt SYSTEM: GNN and dual-encoder by Masked Graph Training (section 3.4, Algorithm 1), in two phases.
+"""train_mgt: GNN and dual-encoder by Masked Graph Training (section 3.4, Algorithm 1), in two phases.
 
 Of Algorithm 1, lines 3 to 6, which queries are masked, are `gnn/masking.py`; lines 7 to 11, a step, are `step` of
 `gnn/tasks.py`; the loop over steps is `fit` of `train/loop.py`.
 """
 
 from gnn_encoder.gnn import train
-from gnn_encoder.gnn.graph import open_nodes, queries_of
+from gnn_encoder.gnn.graph import open_nodes
 from gnn_encoder.gnn.masking import supervise
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.tasks import CachedEmbeddings, CorpusTask, GNNTask, LearntEmbeddings
@@ -18,17 +18,17 @@ from gnn_encoder.train.loop import HISTORY, parameter_group, write_history
 
 def main(stage: Stage) -> None:
     """Train the GNN alone, then, from its best weights, the GNN with E_Q and, over a batch, with E_P; save the best."""
-    params, mgt, system = stage.params, stage.params.mgt, stage.key
+    params, mgt = stage.params, stage.params.mgt
     # The model: M_de, whose passage embeddings are cached, and a GNN that reads the graph.
-    encoder, cached = train.load_base(project.base(system), params)
-    near = Neighbourhood.open(system, mgt, encoder.dimension)
+    encoder, cached = train.load_base(params)
+    near = Neighbourhood.open(mgt, encoder.dimension)
     gnn = train.new_gnn(mgt, (encoder.dimension, near.edge_dimension), encoder.settings.similarity, seed=params.seed)
     factor = train.new_factor(encoder.scale)
     # The data: labelled queries with hard negatives, the graphs of training and of the corpus, a sample of dev queries.
     examples = open_examples(project.EXAMPLES, project.queries("train"))
     graphs = train.graphs_of(near, examples, mgt)
     dev = train.DevQueries(encoder, cached, params)
-    sample, nodes = dev.to_look_up(), open_nodes(system)
+    sample, nodes = dev.to_look_up(), open_nodes()
 
     # Phase one, on embeddings by M_de.
     of_base = CachedEmbeddings(nodes, dev.embed(sample.queries))
@@ -44,7 +44,7 @@ def main(stage: Stage) -> None:
         joint = supervise(examples, sample, mgt, mgt.joint, params.seed, before=mgt.alone.steps)
         start = GNNTask(gnn, graphs, joint, of_base, scale=encoder.scale).evaluate()
         encoder.freeze_lower(params.encoder.frozen_layers)
-        texts = open_texts(encoder, queries_of(system), params.encoder), dev.tokens
+        texts = open_texts(encoder, project.NODES, params.encoder), dev.tokens
         if over_corpus:
             encoder.fix_passages()
         learning = gnn, graphs, joint, LearntEmbeddings(*texts, cached=of_base if over_corpus else None)

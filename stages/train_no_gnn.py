@@ -11,7 +11,7 @@ from gnn_encoder.gnn.tasks import ControlTask
 from gnn_encoder.gnn.train import DevQueries, fit_phase, joint_evaluations, load_base
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.project import CONTROL, MAIN
+from gnn_encoder.pipeline.project import CONTROL, REFERENCE
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.faiss_index import index_system
 from gnn_encoder.text.corpus import embed_judged, load_encoder, origin_of, same_encoder, write_matrix
@@ -22,12 +22,12 @@ from gnn_encoder.train.loop import HISTORY, Task, parameter_group, write_history
 
 def main(stage: Stage) -> None:
     """Train the control, encode the passages by its best weights, index them and search."""
-    params, base = stage.params, project.base(MAIN)
+    params = stage.params
     places = (f(CONTROL) for f in (project.encoder, project.embeddings, project.index, project.runs))
     model, matrix, index, runs = map(stage.unfinished, places)
-    train(params, base, model, stage.work / "no_gnn")
+    train(params, model, stage.work / "no_gnn")
     distributed.barrier()
-    encoder, encoded = load_encoder(model, params.encoder), same_encoder(model, project.embeddings(base))
+    encoder, encoded = load_encoder(model, params.encoder), same_encoder(model, project.embeddings(REFERENCE))
     write_matrix(encoder, matrix, params, origin_of(model, project.PASSAGES), encoded=encoded)
     if distributed.is_first():
         with distributed.alone():
@@ -35,10 +35,10 @@ def main(stage: Stage) -> None:
     distributed.barrier()
 
 
-def train(params: Params, base: str, model: Path, work: Path) -> None:
+def train(params: Params, model: Path, work: Path) -> None:
     """Train by the loss of phase two, and write the weights of the best dev score and the curve."""
     mgt, queries, over_corpus = params.mgt, project.queries("train"), params.mgt.softmax == "corpus"
-    encoder, cached = load_base(base, params)
+    encoder, cached = load_base(params)
     encoder.freeze_lower(params.encoder.frozen_layers)
     if over_corpus:
         encoder.fix_passages()

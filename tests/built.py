@@ -46,11 +46,11 @@ def build(folder: Path, name: str) -> None:
     _save_models(load_params(), kind)
     project.embeddings("untouched").mkdir(parents=True)  # which the stage names, for a start that changed no weight
     call_stage("cache_passages", BASE)
-    call_stage("build_graph", SYSTEM)
+    call_stage("build_graph")
     if "mgt.edge_features=cross_encoder" in kind.params:
-        call_stage("embed_edges", SYSTEM)
-    project.edge_features(SYSTEM).mkdir(parents=True, exist_ok=True)
-    call_stage("encode_corpus", SYSTEM)
+        call_stage("embed_edges")
+    project.EDGE_FEATURES.mkdir(parents=True, exist_ok=True)
+    call_stage("encode_corpus")
     for system in (BASE, SYSTEM):
         call_stage("build_index", system)
     for place in (project.embeddings, project.index):
@@ -64,12 +64,12 @@ def _save_models(params: Params, kind: Kind) -> None:
         encoder.save(project.encoder(system))
     if kind.joint:
         _disturb(encoder.query, seed=2)
-    encoder.save(project.gnn(SYSTEM) / "encoder")
+    encoder.save(project.GNN / "encoder")
     CrossEncoder.from_pretrained(Source(params.encoder.model), params.encoder).save(project.CROSS_ENCODER)
     d, similarity = encoder.dimension, encoder.settings.similarity
     gnn = new_gnn(params.mgt, (d, d), similarity, seed=params.seed)
     _disturb(gnn, seed=3, by=0.3)
-    gnn.save(project.gnn(SYSTEM))
+    gnn.save(project.GNN)
 
 
 @torch.no_grad()

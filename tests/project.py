@@ -56,6 +56,22 @@ def call(*arguments: str, stdin: str | bytes = "") -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
+def printed(*arguments: str) -> list[str]:
+    """The lines that `gnn-encoder` prints; it ends well."""
+    code, out, err = call(*arguments)
+    assert code == 0, err
+    return out.splitlines()
+
+
+def refusal(*arguments: str) -> str:
+    """The error of `gnn-encoder`, which is one line, and leaves every file of the current folder as it was."""
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "") and err.startswith("error: ") and err.count("\n") == 1
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+    return err.removeprefix("error: ").rstrip("\n")
+
+
 def call_stage(name: str, *arguments: str, **replaced: Callable[..., Any]) -> None:
     """Run a stage script in this process and the current folder, with some of its functions replaced."""
     path = str(ROOT / "stages" / f"{name}.py")

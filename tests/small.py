@@ -3,16 +3,16 @@
 import hashlib
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from gnn_encoder.base.files import fingerprint, write_json
 from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter
-from gnn_encoder.base.tables import PASSAGES, read_column, write_table
+from gnn_encoder.base.tables import PASSAGES, read_column
 from gnn_encoder.controls.choose import Choice, Tried
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import BM25, load_params
@@ -21,6 +21,7 @@ from gnn_encoder.search.faiss_index import PIDS, PassageIndex, TableRows, build
 from gnn_encoder.searcher import current
 
 from .project import ROOT
+from .texts import write
 
 SYSTEM, D = "gnn_encoder", 16
 BUILT = {f"p{i}": f"text {i}" for i in range(20)}
@@ -37,21 +38,29 @@ def encode(passages: pl.DataFrame) -> np.ndarray:
     return np.stack([vector(text) for text in passages["text"]])
 
 
-def make(folder: Path, texts: dict[str, str], factory: str = "Flat", views: int = 1, system: str = SYSTEM) -> None:
+def make(
+    folder: Path,
+    texts: dict[str, str],
+    factory: str = "Flat",
+    views: int = 1,
+    system: str = SYSTEM,
+    titles: Sequence[str] = (),
+    vectors: np.ndarray | None = None,
+) -> None:
     """Build the index of some passages in `folder`, which is the current folder; texts by pid.
 
-    View 0 of a passage is the vector of its text, the others are random.
+    If no vectors are given, view 0 of a passage is the vector of its text, and the others are random.
     """
     for name in ("systems.yaml", "params.yaml"):
         shutil.copy(ROOT / name, folder)
-    columns = [list(texts), [""] * len(texts), list(texts.values())]
-    write_table(project.PASSAGES, PASSAGES, [pa.table(columns, schema=PASSAGES)])
-    of_views = [vector(text + "!" * view) for text in texts.values() for view in range(views)]
+    write(project.PASSAGES, PASSAGES, texts, titles or [""] * len(texts), texts.values())
+    if vectors is None:
+        vectors = np.stack([vector(text + "!" * view) for text in texts.values() for view in range(views)])
     shutil.rmtree(project.embeddings(system), ignore_errors=True)
-    with ArrayWriter(project.embeddings(system), (len(of_views), D), "float32") as writer:
-        writer.write(0, np.stack(of_views))
-        marks = {"model_fingerprint": "", "input_fingerprint": "", "fingerprint": fingerprint(texts=texts)}
-        writer.finish(ArrayManifest(shape=(len(of_views), D), dtype="float32", views=views, **marks))
+    writer = ArrayWriter(project.embeddings(system), vectors.shape, "float32")
+    writer.write(0, vectors)
+    marks = {"model_fingerprint": "", "input_fingerprint": "", "fingerprint": fingerprint(texts=texts)}
+    writer.finish(ArrayManifest(shape=vectors.shape, dtype="float32", views=views, **marks))
     folders = project.embeddings(system), project.index(system)
     build(*folders, factory=factory, pids=project.PASSAGES, system=system, seed=load_params().seed)
 

@@ -27,7 +27,7 @@ from gnn_encoder.searcher import current, newest
 from gnn_encoder.text.encoder import DualEncoder
 
 from . import built, small
-from .project import call
+from .project import call, printed
 from .small import BUILT, SYSTEM, contents, jsonl, make, make_hybrid
 
 KINDS = {  # with one layer h'_q does not depend on the passages, so that a build and an added passage must agree
@@ -60,7 +60,7 @@ def test_a_passage_that_is_added_is_as_in_a_build_that_has_it(
     made = built.KINDS[kind]
     monkeypatch.setitem(built.KINDS, kind, built.Kind((*made.params, *KINDS[kind]), joint=made.joint))
     with chdir(build_in(tmp_path / "whole", kind)):
-        edges = pl.read_parquet(project.graph(SYSTEM) / "edges.parquet").group_by("passage").len()
+        edges = pl.read_parquet(project.GRAPH / "edges.parquet").group_by("passage").len()
         labelled = pl.concat([pl.read_parquet(project.qrels(split))["pid"] for split in SPLITS]).implode()
         passages = pl.read_parquet(project.PASSAGES).with_row_index("passage").join(edges, on="passage")
         new = passages.filter(~pl.col("pid").is_in(labelled)).sort("len", "pid").row(-1, named=True)
@@ -99,41 +99,33 @@ class TextIsVector:
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project without models, as the current folder; a passage is the best for its own text."""
-
-    def encode(system: str, table: Path, params: object) -> add.Encode:
-        return lambda rows: small.encode(pl.read_parquet(table)[rows])
-
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
-    monkeypatch.setattr(add, "_open_encoder", encode)
+    monkeypatch.setattr(add, "_open_encoder", lambda system, params: small.encode)
     monkeypatch.setattr(DualEncoder, "load", lambda folder, precision: TextIsVector())
     make(Path.cwd(), BUILT)
     return Path.cwd()
 
 
 def best(text: str, *options: str) -> str:
-    code, out, err = call("search", text, "--json", "--top", "1", *options)
-    assert code == 0, err
-    return str(json.loads(out)["hits"][0]["pid"])
+    (found,) = printed("search", text, "--json", "--top", "1", *options)
+    return str(json.loads(found)["hits"][0]["pid"])
 
 
 @pytest.mark.parametrize("factory", ["Flat", "HNSW8"])
 def test_add_and_search(root: Path, factory: str) -> None:
     make(root, BUILT, factory)
     before = {path: path.read_bytes() for path in sorted(Path("data").rglob("*")) if path.is_file()}
-    code, out, _ = call("add", str(jsonl(root / "a.jsonl", {"n1": "a cat", "n2": "a dog"})))
-    assert (code, out) == (
-        0,
-        "gnn_encoder now has 22 passages, 2 of them new; `rm -r data/versions/gnn_encoder` takes all added ones out\n",
-    )
-    call("add", str(jsonl(root / "b.jsonl", {"n3": "a fish"})))
+    told = "gnn_encoder now has 22 passages, 2 of them new; `rm -r data/versions/gnn_encoder` takes all added ones out"
+    assert printed("add", str(jsonl(root / "a.jsonl", {"n1": "a cat", "n2": "a dog"}))) == [told]
+    printed("add", str(jsonl(root / "b.jsonl", {"n3": "a fish"})))
     assert [best(text) for text in ("a cat", "a fish", "text 3")] == ["n1", "n3", "p3"]
     assert contents(SYSTEM) == BUILT | {"n1": "a cat", "n2": "a dog", "n3": "a fish"}
     index, made = PassageIndex.open(current(SYSTEM).index).index, faiss.index_factory(16, factory)
     assert type(faiss.downcast_index(index)) is type(faiss.downcast_index(made)) or factory == "Flat"
     assert before == {path: path.read_bytes() for path in before}, "what the pipeline built stays"
     opened = Searcher.open(project.index(SYSTEM))
-    call("add", str(jsonl(root / "c.jsonl", {"n4": "a bird"})))
+    printed("add", str(jsonl(root / "c.jsonl", {"n4": "a bird"})))
     assert opened.search("a fish", 1)[0].pid == "n3" and best("a bird") == "n4"
     make_hybrid(0.5, 5)  # BM25's index is of the built passages: added ones come by their vectors
     assert [best(text, "--hybrid") for text in ("a bird", "text 12")] == ["n4", "p12"]
@@ -142,12 +134,12 @@ def test_add_and_search(root: Path, factory: str) -> None:
 
 
 def test_another_build_takes_the_place_of_versions(root: Path) -> None:
-    call("add", str(jsonl(root / "a.jsonl", {"n1": "one"})))
+    printed("add", str(jsonl(root / "a.jsonl", {"n1": "one"})))
     make(root, BUILT)  # the same index: its version goes on to count
     assert "n1" in contents(SYSTEM)
     make(root, {**BUILT, "p20": "text 20"})
     assert contents(SYSTEM) == {**BUILT, "p20": "text 20"}
-    call("add", str(jsonl(root / "a.jsonl", {"n2": "two"})))
+    printed("add", str(jsonl(root / "a.jsonl", {"n2": "two"})))
     assert contents(SYSTEM) == {**BUILT, "p20": "text 20", "n2": "two"}
     assert len([*newest(SYSTEM).parent.iterdir()]) == 3
 

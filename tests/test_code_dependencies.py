@@ -1,8 +1,8 @@
 """The packages that a dvc.yaml declares for a stage are those that its script imports.
 
 A package that is not declared never triggers a rerun: the stage's old output would pass for the new code's. Left out
-are what runs stages and places artifacts, since it decides nothing that is in them, and the `params.py` of a package of
-which nothing else is imported, since its values are declared as parameters.
+is what runs stages and places artifacts, since it decides nothing that is in them, and its values are declared as
+parameters.
 """
 
 import ast
@@ -19,7 +19,7 @@ from .project import ROOT
 
 STAGES = list(read_stages(ROOT))
 PACKAGE = ROOT / "src" / "gnn_encoder"
-RUNS = ("experiment", "params", "project", "section", "stage")  # and places; it decides nothing
+RUNS = {PACKAGE / "pipeline" / f"{name}.py" for name in ("experiment", "params", "project", "section", "stage")}
 PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
 MISSING = object()
 
@@ -33,12 +33,7 @@ def imported(file: Path) -> frozenset[Path]:
         if parts[0] == "gnn_encoder":
             places = [PACKAGE.joinpath(*parts[1:length]) for length in range(2, len(parts) + 1)]
             found |= {path for place in places for path in (place.with_suffix(".py"), place / "__init__.py")}
-    return frozenset(path for path in found if path.is_file() and path.stem != "params" and not runs(path))
-
-
-def runs(path: Path) -> bool:
-    """Whether a file is of what runs stages."""
-    return path.parent == PACKAGE / "pipeline" and path.stem in RUNS
+    return frozenset(filter(Path.is_file, found))
 
 
 def names(tree: ast.AST) -> Iterator[str]:
@@ -57,7 +52,7 @@ def reached(script: Path) -> set[Path]:
     while waiting:
         if (file := waiting.pop()) not in found:
             found.add(file)
-            waiting += imported(file)
+            waiting += imported(file) - RUNS
     decisive = (file for file in found if file.name != "__init__.py" or has_code(file))
     return {file.relative_to(ROOT) for file in decisive}
 

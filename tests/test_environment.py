@@ -14,15 +14,14 @@ from .project import ROOT
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
     """A git repository with scripts/environment.sh, whose .venv is up to date for that script."""
+    for folder in ("scripts", ".venv/bin", ".venv/.installed"):
+        (tmp_path / folder).mkdir(parents=True)
     for name in ("scripts/environment.sh", "pyproject.toml", "constraints.txt"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
-    for folder in ("bin", ".installed"):
-        (tmp_path / ".venv" / folder).mkdir(parents=True)
-    (tmp_path / ".venv" / "bin" / "python").symlink_to(sys.executable)
-    key = subprocess.run("cat pyproject.toml constraints.txt | cksum", shell=True, cwd=tmp_path, stdout=subprocess.PIPE)
-    (tmp_path / ".venv" / ".installed" / "cpu").write_text(f"{key.stdout.decode().strip()} {tmp_path.resolve()}\n")
+    (tmp_path / ".venv/bin/python").symlink_to(sys.executable)
+    key = subprocess.check_output("cat pyproject.toml constraints.txt | cksum", shell=True, cwd=tmp_path, text=True)
+    (tmp_path / ".venv/.installed/cpu").write_text(f"{key.strip()} {tmp_path.resolve()}\n")
     return tmp_path
 
 

@@ -1,10 +1,10 @@
 """What `gnn-encoder export` writes, read by the tools that it is written for."""
 
 import json
-import os
 import shlex
 import shutil
 from contextlib import chdir
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from sentence_transformers import SentenceTransformer
 from gnn_encoder import Searcher
 from gnn_encoder import export as module
 from gnn_encoder.base.files import seal
+from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, SPLITS
 from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.export import export_system
@@ -27,7 +28,7 @@ from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.text.pretrained import POOLING, resolve
 
 from .encoders import dual_encoder
-from .project import ROOT, call, code_of
+from .project import ROOT, code_of, printed, refusal
 from .small import make
 from .texts import write
 
@@ -50,28 +51,20 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def matrix(system: str) -> np.ndarray:
-    found: np.ndarray = np.load(project.embeddings(system) / "embeddings.npy")
-    return found
-
-
-def told(*arguments: str) -> tuple[int, str]:
-    code, out, err = call("export", *arguments)
-    return code, out + err
+written, refused = partial(printed, "export"), partial(refusal, "export")
 
 
 @pytest.mark.parametrize(("system", "views"), [("gnn_encoder", 1), ("dual_cross", VIEWS)])
 def test_vectors(root: Path, system: str, views: int) -> None:
-    code, out, _ = call("export", "--to", "npy", "--system", system, "out")
-    assert code == 0 and out.split() == ["out/ids.txt", "out/vectors.npy"]
+    assert written("--to", "npy", "--system", system, "out") == ["out/ids.txt", "out/vectors.npy"]
     found, pids = np.load("out/vectors.npy"), [f"p{i}" for i in range(N) for _ in range(views)]
     assert found.dtype == np.float32 and Path("out/ids.txt").read_text().split() == pids
-    np.testing.assert_array_equal(found, matrix(system))
-    told("--to", "parquet", "--system", system, "table")
+    np.testing.assert_array_equal(found, open_matrix(project.embeddings(system)))
+    written("--to", "parquet", "--system", system, "table")
     table = pl.read_parquet("table/vectors.parquet")
     assert table["pid"].to_list() == pids and table["text"][-1] == f"text {N - 1} é"
-    np.testing.assert_array_equal(np.stack(table["vector"].to_numpy()), matrix(system))
-    told("--to", "faiss", "--system", system, "index")
+    np.testing.assert_array_equal(np.stack(table["vector"].to_numpy()), found)
+    written("--to", "faiss", "--system", system, "index")
     _, rows = faiss.read_index("index/index.faiss").search(found[[3]], 3)
     assert Path("index/ids.txt").read_text().split() == pids
     assert rows[0].tolist() == np.argsort(-(found @ found[3]))[:3].tolist()
@@ -80,8 +73,7 @@ def test_vectors(root: Path, system: str, views: int) -> None:
 def test_vectors_of_other_passages_are_not_exported(root: Path) -> None:
     for ids in (["other", *(f"p{i}" for i in range(1, N))], [f"p{i}" for i in range(N + 1)]):
         write(project.PASSAGES, PASSAGES, ids, [""] * len(ids), ["text"] * len(ids))
-        code, out = told("--to", "npy", "out")
-        assert code == 2 and "made of other passages than now" in out and not Path("out").exists()
+        assert "made of other passages than now" in refused("--to", "npy", "out")
 
 
 @pytest.mark.parametrize(
@@ -94,29 +86,24 @@ def test_vectors_of_other_passages_are_not_exported(root: Path) -> None:
 )
 def test_a_damaged_artifact_is_not_exported(root: Path, to: str, file: Path) -> None:
     seal(file.parent)
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
-    code, out = told("--to", to, "out")
-    assert code == 2 and out.startswith(f"error: {file.parent}: damaged: it does not hold what its stage wrote; make")
-    assert out.count("\n") == 1 and not Path("out").exists()
+    file.write_bytes(file.read_bytes()[:-1])
+    told = f"{file.parent}: damaged: it does not hold what its stage wrote; make"
+    assert refused("--to", to, "out").startswith(told)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--to", "csv", "out"), "error: --to is 'csv': must be one of sentence-transformers, npy, parquet, "),
-        (("--to", "npy", "--system", "bm25", "out"), "error: --system is 'bm25': must be one of untouched, "),
-        (("--to", "npy", "systems.yaml/out"), "error: systems.yaml/out: Not a directory; name a folder that can be"),
-        (("--to", "npy", "data"), "error: data: exists already; name a new folder, or remove it"),
-        (("--to", "npy", "--system", "pair", "out"), "error: data/embeddings/pair: holds no"),
-        (("--to", "sentence-transformers", "out"), "error: data/mgt/gnn_encoder/encoder/dual_encoder.json: not built"),
+        (("--to", "csv", "out"), "--to is 'csv': must be one of sentence-transformers, npy, parquet, "),
+        (("--to", "npy", "--system", "bm25", "out"), "--system is 'bm25': must be one of untouched, "),
+        (("--to", "npy", "systems.yaml/out"), "systems.yaml/out: Not a directory; name a folder that can be"),
+        (("--to", "npy", "data"), "data: exists already; name a new folder, or remove it"),
+        (("--to", "npy", "--system", "pair", "out"), "data/embeddings/pair: holds no"),
+        (("--to", "sentence-transformers", "out"), "data/mgt/encoder/dual_encoder.json: not built"),
     ],
 )
 def test_mistakes_leave_nothing(root: Path, arguments: tuple[str, ...], message: str) -> None:
-    code, out = told(*arguments)
-    assert code == 2 and message in out and out.count("\n") == 1
-    assert sorted(os.listdir()) == ["data", "params.yaml", "systems.yaml"]
+    assert message in refused(*arguments)
 
 
 TINY_MODEL = str(ROOT / "tests" / "tiny" / "model")
@@ -194,8 +181,7 @@ def test_an_id_means_one_thing(
     for split, name in zip(SPLITS, expected, strict=True):
         assert Path(f"out/qrels/{split}.tsv").read_text() == f"query-id\tcorpus-id\tscore\n{name}\t7\t2\n"
     write(project.qrels("test"), QRELS, [], [], [])
-    code, out = told("--to", "beir", "judged")
-    assert code == 2 and "qrels/test.parquet: holds no judgements" in out and not Path("judged").exists()
+    assert "qrels/test.parquet: holds no judgements" in refused("--to", "beir", "judged")
 
 
 @pytest.mark.slow
@@ -205,8 +191,7 @@ def test_the_code_of_the_page_runs(built: Path, tmp_path: Path, capsys: pytest.C
     names: dict[str, Any] = {}
     with chdir(tmp_path / "project"):
         for line in sorted({line.partition(" #")[0].strip() for line in lines}):
-            code, out = told(*shlex.split(line)[2:])
-            assert code == 0, out
+            assert written(*shlex.split(line)[2:])
         for block in code_of("use.md", "python"):
             exec(block, names)  # noqa: S102
         hits = Searcher.open("data/indexes/gnn_encoder").search("Does Medicare cover hearing aids?")

@@ -1,6 +1,7 @@
 """`gnn-encoder init`: what it reads, chooses, writes, prints and refuses."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ from gnn_encoder.init import Contents, Sample, _values
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.text.encoder import DualEncoder
 
-from .project import ROOT, call, declare
+from .project import ROOT, call, declare, printed, refusal
 
 TINY, DEFAULT = ROOT / "tests" / "tiny", (ROOT / "params.yaml").read_text()
-HEADER = "# Made by: gnn-encoder init "
+MODEL, HEADER = f"encoder.model={TINY / 'model'}", "# Made by: gnn-encoder init "
 
 
 @pytest.fixture(autouse=True)
@@ -30,19 +31,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def init(*arguments: str) -> list[str]:
-    code, out, err = call("init", *arguments)
-    assert code == 0, err
-    return out.splitlines()
-
-
-def refusal(*arguments: str) -> str:
-    """The error of an init that leaves everything as it was."""
-    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
-    code, out, err = call("init", *arguments)
-    assert (code, out) == (2, "") and err.startswith("error: ") and err.count("\n") == 1
-    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
-    return err.removeprefix("error: ").rstrip("\n")
+init, refused = partial(printed, "init"), partial(refusal, "init")
 
 
 def lines() -> list[str]:
@@ -93,14 +82,14 @@ def test_a_path_is_read_as_other_values_are_and_may_begin_at_home(
     shutil.copytree(TINY / "beir", project / "home" / "my #1")
     init("data.source=beir", 'data.path="~/my #1"')
     assert '  path: "~/my #1"' in "\n".join(lines()) and open_source(load_params().data).files
-    assert refusal("data.path=~/no") == "data.path is ~/no: no such file or folder; correct it"
+    assert refused("data.path=~/no") == "data.path is ~/no: no such file or folder; correct it"
 
 
 def test_a_second_experiment_is_refused_and_single_values_are_not() -> None:
     assert init("configs/nq.yaml", "seed=1")[-1].startswith("! data.path is /path/to/dpr, which is not there: name")
     by = "made by `gnn-encoder init configs/nq.yaml seed=1`, with which a second one would mix"
     for second in (["configs/msmarco.yaml"], ["--data", "beir", "--path", str(TINY / "beir")]):
-        assert refusal(*second) == f"params.yaml: {by}; `git checkout params.yaml` first"
+        assert refused(*second) == f"params.yaml: {by}; `git checkout params.yaml` first"
     Path("mine").mkdir()
     assert init("mgt.beta=0.1", "data.path=mine") == ["mgt.beta: 0.05 -> 0.1", "data.path: /path/to/dpr -> mine"]
     assert [line for line in lines() if line.startswith(HEADER)] == lines()[:2]
@@ -126,12 +115,9 @@ def test_a_second_experiment_is_refused_and_single_values_are_not() -> None:
         (["--data", "beir", "--path", "nowhere"], "--path is nowhere: no such file or folder; correct it"),
         (["--data", "beir"], "data.path is null: source beir needs the folder that holds corpus.jsonl; set data.path"),
         (["--data", "beer"], "data.source is 'beer'"),
-        (
-            ["--data", "beir", "--path", "bad", f"encoder.model={TINY / 'model'}"],
-            "corpus.jsonl, line 121: '[1]' is not",
-        ),
+        (["--data", "beir", "--path", "bad", MODEL], "corpus.jsonl, line 121: '[1]' is not"),
         (["--data", "beir", "configs/nq.yaml"], "'configs/nq.yaml': must be KEY=VALUE with a dotted key"),
-        ([f"encoder.model={TINY / 'model'}"], "encoder.frozen_layers is 3: the model has 2 layers; lower it"),
+        ([MODEL], "encoder.frozen_layers is 3: the model has 2 layers; lower it"),
         (["encoder.model=other"], "modules.json has Transformer, Dense, where Transformer, Pooling, "),
     ],
 )
@@ -142,14 +128,14 @@ def test_mistakes_are_one_line_and_change_nothing(arguments: list[str], message:
         corpus.write("[1]\n")
     modules = '[{"path": "", "type": "m.Transformer"}, {"path": "1", "type": "m.Dense"}]'
     Path(shutil.copytree(TINY / "model", "other"), "modules.json").write_text(modules)
-    assert message in refusal(*arguments)
+    assert message in refused(*arguments)
 
 
 # --- your data --------------------------------------------------------------------------------------------------------
 
 
 def your_data(*arguments: str, source: str = "beir", path: Path | str = TINY / "beir") -> list[str]:
-    return init("--data", source, "--path", str(path), f"encoder.model={TINY / 'model'}", *arguments)
+    return init("--data", source, "--path", str(path), MODEL, *arguments)
 
 
 def log_of_clicks(folder: Path) -> Path:
@@ -206,10 +192,8 @@ def test_a_tokenizer_s_lengths_and_unknown_tokens() -> None:
 
 def chosen(queries: int, passages: int = 30_000, device: str = "cpu", retrieves: bool = True) -> dict[str, Any]:
     """What is chosen for passages of 50 to 149 tokens."""
-    texts = Sample([], np.arange(50, 150), 0)
-    asked = Sample([], np.arange(6, 15), 0)
-    counts = {"passages": {"passages": passages}}
-    found = Contents(counts=counts, unlabelled=0, trained=queries, passages=texts, queries=asked)
+    texts, asked = (Sample([], np.arange(*ends), 0) for ends in ((50, 150), (6, 15)))
+    found = Contents({"passages": {"passages": passages}}, 0, trained=queries, passages=texts, queries=asked)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "device", lambda: torch.device(device))
         return _values(load_params(ROOT / "params.yaml"), (), found, 256, 6, retrieves)

@@ -5,11 +5,10 @@ and evaluate; controls; gnn, pair and dual_cross; the search of a built system, 
 start, which is the rest.
 """
 
-import ast
+from pathlib import Path
 
-from .project import ROOT
+from .test_code_dependencies import PACKAGE, imported
 
-SOURCE = ROOT / "src" / "gnn_encoder"
 SHARED = "pipeline.section", "pipeline.params", "pipeline.project"
 FLOORS = (
     ("base",),
@@ -27,22 +26,14 @@ FLOORS = (
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 
 
-def room_of(*parts: str) -> str:
-    """The room of a module, from its name below `gnn_encoder`: modules of `pipeline` are rooms of their own."""
+def room_of(file: Path) -> str:
+    """The room of a file of the package: modules of `pipeline` are rooms of their own."""
+    parts = file.relative_to(PACKAGE).with_suffix("").parts
     return ".".join(parts[: 2 if parts[0] == "pipeline" else 1])
 
 
-def imports() -> set[tuple[str, str]]:
-    """Which room imports which other one."""
-    found = set()
-    for file in SOURCE.rglob("*.py"):
-        room = room_of(*file.relative_to(SOURCE).with_suffix("").parts)
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            names = [f"{node.module}.{one.name}" for one in node.names] if isinstance(node, ast.ImportFrom) else []
-            names += [one.name for one in node.names] if isinstance(node, ast.Import) else []
-            found |= {(room, room_of(*name.split(".")[1:])) for name in names if name.startswith("gnn_encoder.")}
-    return {(room, other) for room, other in found if room not in (other, "__init__") and other != "__version__"}
-
-
 def test_every_import_goes_down() -> None:
-    assert {arrow for arrow in imports() if not LEVEL[arrow[0]] > LEVEL[arrow[1]]} == set()
+    files = {file for file in PACKAGE.rglob("*.py") if file.stem != "__init__"}
+    arrows = {(room_of(file), room_of(other)) for file in files for other in imported(file) & files}
+    assert {(room, other) for room, other in arrows if room != other and not LEVEL[room] > LEVEL[other]} == set()
+    assert ("cli", "init") in arrows and ("data", "base") in arrows

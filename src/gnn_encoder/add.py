@@ -10,6 +10,8 @@ import fcntl
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -17,30 +19,30 @@ import polars as pl
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import fingerprint, replacing
-from gnn_encoder.base.matrix import ArrayWriter, Matrix, Rows, array_blocks, open_matrix, read_manifest
-from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, write_table
+from gnn_encoder.base.matrix import ArrayWriter, Matrix, array_blocks, open_matrix, read_manifest
+from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, with_title, write_table
 from gnn_encoder.data.formats import read_corpus
-from gnn_encoder.data.reading import unique
-from gnn_encoder.gnn.graph import link, open_nodes, queries_of, reach
+from gnn_encoder.data.reading import refuse_repeated
+from gnn_encoder.gnn.graph import link, open_nodes, reach
 from gnn_encoder.gnn.neighbourhood import Subgraph, graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.pipeline.project import registry
+from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry
 from gnn_encoder.search.faiss_index import PassageIndex, build, check_ids
 from gnn_encoder.searcher import Version, current, newest
 from gnn_encoder.text.batches import Inputs, encode_rows
 from gnn_encoder.text.corpus import embed_passages, load_encoder, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder, TextModel
-from gnn_encoder.text.tokens import TextTokens, open_tokens
+from gnn_encoder.text.tokens import TextTokens, title_separator
 
-Encode = Callable[[Rows], Matrix]  # rows of a table of passages -> their vectors. *Shape:* (b,) -> (b, d)
+Encode = Callable[[pl.DataFrame], Matrix]  # passages -> their vectors. *Shape:* (b,) -> (b, d)
 AT_A_TIME = 256  # passages that are encoded together: memory grows with them and with the graph's queries
 
 
 def add_passages(system: str, path: Path) -> str:
     """Add the passages of a file like BEIR's corpus.jsonl to a dense system's index, and say how many it has now."""
-    if system not in registry().of_kind("plain", "graph"):
+    if system != MAIN and system not in registry().of_kind("plain"):
         cure = "put the passages into the data, and build again"
         raise UserError(f"--system is {system!r}: its vectors are not made of a passage's text alone; {cure}")
     link = newest(system)
@@ -64,13 +66,14 @@ def add_passages(system: str, path: Path) -> str:
 def _read(path: Path, before: Path) -> pl.DataFrame:
     """The passages of a file, of which the table `before` has none: columns pid, title, text."""
     rows = []
-    for place, row in unique(lambda: read_corpus(path), "_id"):
+    for place, row in read_corpus(path):
         if (passage := row.with_text()) is None:
             raise UserError(f"{place}, text: there is none, nor a title; give it one or remove the row")
         rows.append(passage)
     if not rows:
         raise UserError(f"{path}: is empty; write one passage a line")
     new = pl.DataFrame(rows, pl.Schema(PASSAGES), orient="row")
+    refuse_repeated(lambda: read_corpus(path), new["pid"], "_id")
     known = pl.scan_parquet(before).filter(pl.col("pid").is_in(new["pid"].implode())).select("pid").collect()["pid"]
     if len(known):
         cure = "remove such lines; to change a passage, change the data and build again"
@@ -80,81 +83,79 @@ def _read(path: Path, before: Path) -> pl.DataFrame:
 
 def _write(system: str, before: Version, folder: Path, new: pl.DataFrame) -> None:
     """Write a version: what there was before, and behind it the new passages."""
-    params, version, added = load_params(), Version.at(folder), folder / "added" / "passages.parquet"
-    write_table(added, PASSAGES, [new.to_arrow()])
-    parts = (part for path in (before.passages, added) for part in open_table(path, PASSAGES).iter_batches())
+    params, version = load_params(), Version.at(folder)
+    parts = chain(open_table(before.passages, PASSAGES).iter_batches(), [new.to_arrow()])
     write_table(version.passages, PASSAGES, parts, PICKED)
-    old, encode = read_manifest(before.embeddings), _open_encoder(system, added, params)
+    old, encode = read_manifest(before.embeddings), _open_encoder(system, params)
     n, d = old.shape
-    with ArrayWriter(version.embeddings, (n + len(new), d), old.dtype) as writer:
-        for first, block in array_blocks(open_matrix(before.embeddings)):
-            writer.write(first, block)
-        for first in range(0, len(new), AT_A_TIME):
-            writer.write(n + first, encode(np.arange(first, min(first + AT_A_TIME, len(new)))))
-        mark = fingerprint(version.passages, before=old.fingerprint)
-        writer.finish(replace(old, shape=(n + len(new), d), input_fingerprint=mark, fingerprint=mark, content=""))
+    writer = ArrayWriter(version.embeddings, (n + len(new), d), old.dtype)
+    for first, block in array_blocks(open_matrix(before.embeddings)):
+        writer.write(first, block)
+    for number, passages in enumerate(new.iter_slices(AT_A_TIME)):
+        writer.write(n + number * AT_A_TIME, encode(passages))
+    mark = fingerprint(version.passages, before=old.fingerprint)
+    writer.finish(replace(old, shape=(n + len(new), d), input_fingerprint=mark, fingerprint=mark))
     factory = PassageIndex.open(before.index).factory
     build(version.embeddings, version.index, factory=factory, pids=version.passages, system=system, seed=params.seed)
-    shutil.rmtree(added.parent)
 
 
-def _open_encoder(system: str, table: Path, params: Params) -> Encode:
-    """What encodes the passages of a table as the system's own were encoded."""
-    is_graph, model = system in registry().of_kind("graph"), project.encoder(system)
-    matrix, made_by = project.embeddings(system), project.gnn(system) if is_graph else model
-    present = fingerprint(made_by) if is_graph else DualEncoder.passage_fingerprint(made_by)
+def _open_encoder(system: str, params: Params) -> Encode:
+    """What encodes new passages as the system's own were encoded."""
+    matrix, model = project.embeddings(system), project.encoder(system)
+    present = fingerprint(project.GNN) if system == MAIN else DualEncoder.passage_fingerprint(model)
     if read_manifest(matrix).model_fingerprint != present:
         raise UserError(f"{matrix}: another model than the present one made it; make it again (`dvc repro`)")
-    if is_graph:
-        return _open_informer(system, table, params)
-    return _alone(load_encoder(model, params.encoder), table, params)
+    if system == MAIN:
+        return _open_informer(params)
+    return partial(_alone, load_encoder(model, params.encoder), params.encoder.batch_tokens)
 
 
-def _alone(encoder: DualEncoder, table: Path, params: Params) -> Encode:
-    tokens = _tokens(table, encoder)
-    return lambda rows: embed_passages(encoder, tokens, params.encoder.batch_tokens, rows)
+def _alone(encoder: DualEncoder, batch_tokens: int, passages: pl.DataFrame) -> Matrix:
+    return embed_passages(encoder, _tokens(encoder, passages), batch_tokens, np.arange(len(passages)))
 
 
-def _tokens(table: Path, model: TextModel) -> TextTokens:
-    """Tokens of new passages, which lie beside them."""
-    return open_tokens(table, model.tokenizer, table.parent, prefix=model.prefix_of(table))
+def _tokens(model: TextModel, passages: pl.DataFrame) -> TextTokens:
+    prefix, join = model.prefix_of(project.PASSAGES), partial(with_title, separator=title_separator(model.tokenizer))
+    return TextTokens.of([prefix + join(*row) for row in passages.select("title", "text").rows()], model.tokenizer)
 
 
-def _open_informer(system: str, table: Path, params: Params) -> Encode:
+def _open_informer(params: Params) -> Encode:
     """What gives new passages their h'_p (Eq. 8-10).
 
     They get edges to the queries of the graph whose k passages they would enter by M_de's score. The queries' own h'_q
     (Eq. 6, 7) stay those of the build.
     """
-    folder, start = project.gnn(system), project.base(system)
-    links, dtype = _open_encoder(start, table, params), read_manifest(project.embeddings(start)).dtype
-    joint = graph_encoder(system, folder, params)[0]
-    embeds, inform = _alone(joint, table, params), open_informer(system, folder, joint, params)
-    asked, near = open_nodes(system), inform.near
+    links, dtype = _open_encoder(REFERENCE, params), read_manifest(project.embeddings(REFERENCE)).dtype
+    joint = graph_encoder(params)[0]
+    inform, nodes = open_informer(joint, params), open_nodes()
+    near = inform.near
     least = reach(near.graph, near.labelled if params.mgt.labels else None)
-    m_ce = _open_m_ce(system, table, params) if near.features else None
+    features = _open_m_ce(params) if near.features else None
 
-    def encode(rows: Rows) -> Matrix:
-        like_built = links(rows).astype(dtype).astype(np.float32)  # as the build stores E_P of M_de
-        edges = link(asked, least, like_built)
-        query, passage = (edges[name].to_numpy(writable=True) for name in ("query", "passage"))
-        queries, place = np.unique(query, return_inverse=True)
-        features = (m_ce(0, query, rows[passage]), m_ce(1, rows, rows)) if m_ce else None
-        unbuilt = np.full(len(rows), -1), queries, np.full(len(edges), -1)
-        return inform.inform(Subgraph(*unbuilt, place, passage, features=features), embeds(rows))
+    def encode(passages: pl.DataFrame) -> Matrix:
+        like_built = links(passages).astype(dtype).astype(np.float32)  # as the build stores E_P of M_de
+        found = Subgraph.of_new(link(nodes, least, like_built), len(passages))
+        if features:
+            found = replace(found, features=features(found, passages))
+        return inform.inform(found, _alone(joint, params.encoder.batch_tokens, passages))
 
     return encode
 
 
-def _open_m_ce(system: str, table: Path, params: Params) -> Callable[[int, Rows, Rows], Matrix]:
-    """M_ce's features of edges from a query (kind 0) or a passage (1) to a passage. *Shape:* (n,) both -> (n, d_e)."""
+def _open_m_ce(params: Params) -> Callable[[Subgraph, pl.DataFrame], tuple[Matrix, Matrix]]:
+    """M_ce's features of the edges of new passages, and of their self-loops. *Shape:* (E, d_e), (b, d_e)."""
     model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
-    texts = open_queries(queries_of(system), model), _tokens(table, model)
-    length, batch_tokens = params.train_cross_encoder.max_length, params.encoder.batch_tokens
+    queries, length = open_queries(project.NODES, model), params.train_cross_encoder.max_length
 
-    def embed(kind: int, first: Rows, second: Rows) -> Matrix:
-        pairs = Inputs.pairs(texts[kind], first, texts[1], second, model.template, length)
-        found = encode_rows(pairs, np.arange(len(first)), model.embed, batch_tokens, model.dimension)
+    def embed(pairs: Inputs) -> Matrix:
+        rows = np.arange(len(pairs))
+        found = encode_rows(pairs, rows, model.embed, params.encoder.batch_tokens, model.dimension)
         return found.astype(np.float16).astype(np.float32)  # as the build stores them
 
-    return embed
+    def features(of: Subgraph, passages: pl.DataFrame) -> tuple[Matrix, Matrix]:
+        tokens, itself = _tokens(model, passages), np.arange(len(passages))
+        edges = queries, of.queries[of.edge_query], tokens, of.edge_passage
+        loops = tokens, itself, tokens, itself
+        return embed(Inputs.pairs(*edges, model.template, length)), embed(Inputs.pairs(*loops, model.template, length))
+
+    return features

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.exceptions import TyperException
@@ -51,7 +51,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Function = TypeVar("Function", bound=Callable[..., None])
+Function = Callable[..., None]
 
 
 def command(*examples: str) -> Callable[[Function], Function]:
@@ -85,11 +85,7 @@ def search(
         from gnn_encoder.controls.choose import read_choice
 
         system = str(read_choice(project.runs(HYBRID)).facts["dense"])
-    system = system or MAIN
-    if system not in registry().dense:
-        one_of = ", ".join(registry().dense)
-        raise UserError(f"--system is {system!r}: must be one of {one_of}; --hybrid searches BM25 beside it")
-    searcher = Searcher.open(project.index(system), hybrid=hybrid)
+    searcher = Searcher.open(project.index(system or MAIN), hybrid=hybrid)
     for text in _lines() if query is None else [query]:
         try:
             text.encode()
@@ -150,8 +146,8 @@ def init(
             raise UserError("--path belongs to --data: name the source with it, such as --data beir")
         _lay_over(arguments or [])
         return
-    if path is not None:
-        _check_there("--path", path)  # before torch is loaded, which takes seconds
+    if path is not None and not path.expanduser().exists():  # before torch is loaded, which takes seconds
+        raise UserError(f"--path is {path}: no such file or folder; correct it")
     from gnn_encoder.init import fit_params
 
     for line in fit_params(data, path, arguments or []):
@@ -166,22 +162,17 @@ def _lay_over(arguments: list[str]) -> None:
     named = {one.partition("=")[0] for one in arguments}
     params = experiment.preview(arguments)  # first, since a mistake there is told at once
     at = params.data.path
-    if "data.path" in named and at is not None:
-        _check_there("data.path", at)
+    is_missing = at is not None and not Path(at).expanduser().exists()
+    if is_missing and "data.path" in named:
+        raise UserError(f"data.path is {at}: no such file or folder; correct it")
     if "encoder.model" in named:
         from gnn_encoder.init import check_base_model
 
         typer.echo(check_base_model(params.encoder))
     changed = experiment.lay_over(arguments)
     typer.echo("\n".join(changed or ["params.yaml has these values already."]))
-    is_new = any(line.startswith("data.path: ") for line in changed)
-    if at is not None and is_new and not Path(at).expanduser().exists():
+    if is_missing and any(line.startswith("data.path: ") for line in changed):
         typer.echo(f"! data.path is {at}, which is not there: name yours, `gnn-encoder init data.path=FOLDER`")
-
-
-def _check_there(name: str, path: Path | str) -> None:
-    if not Path(path).expanduser().exists():
-        raise UserError(f"{name} is {path}: no such file or folder; correct it")
 
 
 @command("results", "results all")

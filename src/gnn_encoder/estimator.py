@@ -153,22 +153,25 @@ class GNNEncoder:
 
         *Shape:* passages (m, d), queries (n, d), unlabelled (u, d).
         """
-        mgt = self._section()
+        self._section()
         given = TrainingData.check(passages, queries, relevant, dev, unlabelled, similarity=self.similarity)
-        d = given.passages.shape[1]
-        given.check_sizes(self.k, self.beta)
-        training, asked = of_length_1(given.nodes[: given.training]), of_length_1(given.dev_queries)
+        return self.fit_checked(given)
+
+    def fit_checked(self, data: TrainingData) -> Self:
+        """The same of data that are checked."""
+        mgt, d = self._section(), data.passages.shape[1]
+        data.check_sizes(self.k, self.beta)
+        training, asked = of_length_1(data.nodes[: data.training]), of_length_1(data.dev_queries)
         if again := int((array_top_k(training, asked, 1)[1] > 0.99999).sum()):
             told = "%d of %d dev queries have the vector of a training query: take others, or the dev scores flatter"
             log.warning(told, again, len(asked))
-        self.n_features_in_, self.queries_ = d, given.nodes
+        self.n_features_in_, self.queries_, self._labels = d, data.nodes, data.pairs.to_numpy()
         with torch.random.fork_rng():
-            examples = self._link(given.passages, given.pairs)
+            examples = self._link(data.passages, data.pairs)
             self.gnn_ = new_gnn(mgt, (d, None), self.similarity, seed=self.seed, heads=self.heads)
-            near = self._neighbourhood(given.passages, given.pairs)
-            self._train(given, mgt, near, examples)
+            near = self._neighbourhood(data.passages)
+            self._train(data, mgt, near, examples)
         self.labelled_ = near.labelled if self.labels else np.zeros(len(self.graph_.score), dtype=bool)
-        self._labels = given.pairs.to_numpy()
         self._open(CorpusGNN(self.gnn_, near, self.queries_).interactive)
         return self
 
@@ -202,7 +205,8 @@ class GNNEncoder:
                     self._check_known(first + known, part[known], block[known])
                     window[known] = self._corpus.inform(self._corpus.near.around(part[known]), block[known])
                 if len(new):
-                    window[new] = self._corpus.inform(self._link_new(block[new]), block[new])
+                    asking = Subgraph.of_new(link(self.queries_, self._reach, block[new]), len(new))
+                    window[new] = self._corpus.inform(asking, block[new])
                 bar.update(len(block))
         return result
 
@@ -264,32 +268,25 @@ class GNNEncoder:
         self.graph_ = Graph(passages=found, score=scores, n_passages=len(passages))
         return to_examples(examples_from_candidates(pairs, candidates), len(passages))
 
-    def _train(self, given: TrainingData, mgt: PhaseOne, near: Neighbourhood, examples: Examples) -> None:
+    def _train(self, data: TrainingData, mgt: PhaseOne, near: Neighbourhood, examples: Examples) -> None:
         """Phase one of Masked Graph Training (section 3.4)."""
         sizes: dict[str, Any] = {"size": CACHED_QUERIES, "whole": CACHED_PASSAGES, "depth": POOL_DEPTH}
-        sample = draw_dev(given.dev_pairs, given.dev_queries.__getitem__, given.passages, seed=self.seed, **sizes)
-        cached = CachedEmbeddings(given.nodes, given.dev_queries[sample.queries])
+        sample = draw_dev(data.dev_pairs, data.dev_queries.__getitem__, data.passages, seed=self.seed, **sizes)
+        cached = CachedEmbeddings(data.nodes, data.dev_queries[sample.queries])
         to_train = self.gnn_, (near, near), supervise(examples, sample, mgt, mgt.alone, self.seed), cached
         factor = new_factor(1 / self.temperature)
         with TemporaryDirectory(prefix="gnn-encoder-") as folder:
             self.history_: History = train_on_embeddings(*to_train, factor=factor, mgt=mgt, folder=Path(folder))
 
+    def _neighbourhood(self, passages: NDArray[Any]) -> Neighbourhood:
+        labels = Labels(pl.DataFrame(self._labels, schema=PAIR), self.graph_.m)
+        return Neighbourhood(self.graph_, passages, None, labels, sums=self.labels)
+
     def _open(self, interactive: Matrix) -> None:
         """Make ready to inform passages, without those of `fit`."""
-        none = np.empty((0, self.n_features_in_), dtype=np.float32)
-        near = self._neighbourhood(none, pl.DataFrame(self._labels, schema=PAIR))
+        near = self._neighbourhood(np.empty((0, self.n_features_in_), dtype=np.float32))
         self._corpus = CorpusGNN(self.gnn_, near, self.queries_, interactive)
-        self._reach = reach(self.graph_, self.labelled_ if self.labels else None)
-
-    def _neighbourhood(self, passages: NDArray[Any], pairs: pl.DataFrame) -> Neighbourhood:
-        return Neighbourhood(self.graph_, passages, None, Labels(pairs, self.graph_.m), sums=self.labels)
-
-    def _link_new(self, block: Matrix) -> Subgraph:
-        """The subgraph of passages that were not there in `fit`. *Shape:* (b, d)."""
-        edges = link(self.queries_, self._reach, block)
-        queries, place = np.unique(edges["query"].to_numpy(), return_inverse=True)
-        passage = edges["passage"].to_numpy(writable=True)
-        return Subgraph(np.full(len(block), -1), queries, np.full(len(edges), -1), place, passage)
+        self._reach = reach(self.graph_, self.labelled_)
 
     def _rows(self, rows: Any | None, n: int) -> Rows:
         """The argument `rows` of `transform`, checked. *Shape:* (n,)."""

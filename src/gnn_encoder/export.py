@@ -16,7 +16,7 @@ from transformers import AutoConfig
 
 from gnn_encoder import __version__
 from gnn_encoder.base.distributed import tqdm
-from gnn_encoder.base.errors import UserError, not_built
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import check_undamaged, read_json, replacing, write_json, write_text
 from gnn_encoder.base.matrix import Matrix, open_matrix, read_manifest, release, write_header
 from gnn_encoder.base.tables import PASSAGES, SPLITS, count_rows, open_table
@@ -28,7 +28,6 @@ from gnn_encoder.text.encoder import SETTINGS, DualEncoderSettings
 from gnn_encoder.text.pretrained import MODULES, POOLING
 
 TOKENIZER, TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
-FILES = (SETTINGS, "config.json", "model.safetensors", TOKENIZER, TOKENIZER_CONFIG)  # of a saved dual-encoder
 OWN = (SETTINGS, "history.csv", "manifest.json", TOKENIZER, TOKENIZER_CONFIG)  # those that are not copied
 IDS = "ids.txt"
 ROWS = 4096  # vectors that are written together
@@ -75,11 +74,8 @@ def export_system(system: str, to: str, folder: Path) -> list[Path]:
 def export_sentence_transformer(system: str, folder: Path) -> None:
     """The query side of a dual-encoder, with the files by which sentence-transformers and servers make an embedding."""
     encoder = project.encoder(system)
-    for name in FILES:
-        if not (encoder / name).is_file():
-            raise not_built(encoder / name)
-    check_undamaged(encoder)
     settings = read_json(encoder / SETTINGS, DualEncoderSettings)
+    check_undamaged(encoder)
     for file in encoder.iterdir():  # configuration and weights, and whatever else the model was saved with
         if file.is_file() and file.name not in OWN:
             shutil.copyfile(file, folder / file.name)
@@ -181,20 +177,17 @@ def export_beir(system: str, folder: Path) -> None:
         if not count_rows(project.qrels(split)):
             raise UserError(f"{project.qrels(split)}: holds no judgements, by which alone BEIR judges a split")
     passages = pl.scan_parquet(project.PASSAGES)
-    queries = {split: pl.scan_parquet(project.queries(split)) for split in SPLITS}
-    qids = pl.concat([table.select("qid") for table in queries.values()]).collect()["qid"]
-    of_passages = passages.filter(pl.col("pid").is_in(qids.implode())).select(pl.len()).collect(engine="streaming")
-    is_shared = of_passages.item() > 0 or qids.n_unique() < len(qids)
-    name = {split: pl.format(f"{split}-{{}}" if is_shared else "{}", "qid") for split in SPLITS}
-    passages.select("title", "text", _id="pid").select("_id", "title", "text").sink_ndjson(folder / "corpus.jsonl")
-    pl.concat([table.select(name[split].alias("_id"), "text") for split, table in queries.items()]).sink_ndjson(
-        folder / "queries.jsonl"
-    )
+    queries = pl.concat([pl.read_parquet(project.queries(split)).with_columns(split=pl.lit(split)) for split in SPLITS])
+    shared = passages.select("pid").filter(pl.col("pid").is_in(queries["qid"].implode())).collect(engine="streaming")
+    is_shared = len(shared) > 0 or queries["qid"].is_duplicated().any()
+    name = pl.format("{}-{}", "split", "qid") if is_shared else pl.col("qid")
+    passages.select(pl.col("pid").alias("_id"), "title", "text").sink_ndjson(folder / "corpus.jsonl")
+    queries.select(name.alias("_id"), "text").write_ndjson(folder / "queries.jsonl")
     (folder / "qrels").mkdir()
     for split in SPLITS:
-        columns = {"query-id": name[split], "corpus-id": pl.col("pid"), "score": pl.col("grade")}
-        path = folder / "qrels" / f"{split}.tsv"
-        pl.scan_parquet(project.qrels(split)).select(**columns).sink_csv(path, separator="\t", quote_style="never")
+        columns = {"query-id": name, "corpus-id": pl.col("pid"), "score": pl.col("grade")}
+        judged = pl.read_parquet(project.qrels(split)).with_columns(split=pl.lit(split)).select(**columns)
+        judged.write_csv(folder / "qrels" / f"{split}.tsv", separator="\t", quote_style="never")
 
 
 FORMATS: dict[str, Callable[[str, Path], None]] = {

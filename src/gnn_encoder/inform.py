@@ -15,7 +15,7 @@ from gnn_encoder.controls.closed_form import DEPTH, FAMILY, MEAN, NUDGE_N, Label
 from gnn_encoder.estimator import GNNEncoder
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.train.dev import of_hits
-from gnn_encoder.vectors import UNIT, TrainingData, VectorFile, check_target, not_of_length, read_pairs, writing
+from gnn_encoder.vectors import UNIT, check_target, not_of_length, read_training_data, writing
 
 METHODS = {MEAN: "mean of labelled queries", NUDGE_N: "NUDGE-N", FAMILY: "closed form"}
 
@@ -62,42 +62,33 @@ def inform(
 ) -> Iterator[str]:
     """Write the vectors of the method that is best on dev, and give the lines of a table of what each method has there.
 
-    Without `similarity` among the parameters of `GNNEncoder`, it is "cosine" where all vectors have length 1.
+    `params` are those of `GNNEncoder`, whose similarity is "dot" unless all vectors have length 1.
     """
-    check_target(out, passages, (queries, qrels, dev_queries, dev_qrels, unlabelled))
-    files = [VectorFile.read(path) for path in (passages, queries, dev_queries, unlabelled) if path]
-    file, asking, dev_asking, *more = files
-    dev = dev_asking.matrix, read_pairs(dev_qrels, dev_asking, file)
-    arrays = file.matrix, asking.matrix, read_pairs(qrels, asking, file), dev, more[0].matrix if more else None
-    names = passages, queries, qrels, dev_queries, dev_qrels, unlabelled
-    data = TrainingData.check(*arrays, similarity="dot", names=names)
-    lengths = ((one.path, not_of_length(one.matrix, *UNIT, name=str(one.path))) for one in files)
-    odd = next((f"{path}: row {row[0]} has length {row[1]:.3g}" for path, row in lengths if row), None)
-    matrix, m, unit_length = data.passages, len(data.passages), odd is None
-    usual = {"similarity": "cosine" if unit_length else "dot", "temperature": 0.05 if unit_length else 1.0}
-    gnn = GNNEncoder(**{**usual, **params})
+    check_target(out, (passages, queries, qrels, dev_queries, dev_qrels, unlabelled))
+    files, data = read_training_data(passages, queries, qrels, dev_queries, dev_qrels, unlabelled)
+    odd = next(filter(None, (not_of_length(one.matrix, *UNIT, name=str(one.path)) for one in files)), None)
+    gnn = GNNEncoder(**(params if odd is None else {"similarity": "dot", "temperature": 1.0} | params))
     data.check_sizes(gnn.k, gnn.beta)
+    matrix, m, rows = data.passages, len(data.passages), list[tuple[str, float, str, Matrix]]()
     if odd is not None:
         yield f"! {odd}, not 1: scores are inner products, and NUDGE-N is left out"
     yield f"{m} passages, {data.pairs['query'].n_unique()} labelled queries; similarity {gnn.similarity}; k {gnn.k}"
     yield f"{'':28} {'RR@10 on dev':>12}  chosen on dev"
-    labelled, found = LabelledPassages.of(matrix, data.pairs, data.nodes), list[tuple[float, str, Matrix]]()
-    for name, value, setting, moved in labels_alone(
-        matrix, labelled, data.dev_queries, data.dev_pairs, unit_length=unit_length
-    ):
-        yield line(name, value, setting)
-        found.append((value, name, moved))
-    plain, plain_name, plain_moved = max(found, key=lambda one: one[0])
-    gnn.fit(*arrays[:3], dev=dev, unlabelled=arrays[4])
-    with writing(out, file) as informed:
+    labelled = LabelledPassages.of(matrix, data.pairs, data.nodes)
+    for row in labels_alone(matrix, labelled, data.dev_queries, data.dev_pairs, unit_length=odd is None):
+        rows.append(row)
+        yield line(*row[:3])
+    best, plain, _, moved = max(rows, key=lambda row: row[1])
+    gnn.fit_checked(data)
+    with writing(out, files[0]) as informed:
         gnn.transform(matrix, out=informed)
         ranking = array_top_k(informed, data.dev_queries, min(DEPTH, m))[0]
         value = float(reciprocal_ranks(ranking, data.dev_pairs, m).mean())
         yield line("GNN-encoder", value, _trained(gnn))
         if plain >= value:  # of equally good ones the plainer one
             for first, block in array_blocks(matrix):
-                informed[first : first + len(block)] = labelled.place(first, block, plain_moved)
-    yield f"{out}: {plain_name if plain >= value else 'GNN-encoder'}, the best on dev"
+                informed[first : first + len(block)] = labelled.place(first, block, moved)
+    yield f"{out}: {best if plain >= value else 'GNN-encoder'}, the best on dev"
     yield "Index these vectors as they are, for inner products: what normalises them loses the gain. Queries stay."
 
 

@@ -2,8 +2,7 @@
 
 import shlex
 import time
-from collections.abc import Collection, Iterator, Sequence
-from itertools import cycle
+from collections.abc import Callable, Collection, Iterator, Sequence
 from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -124,7 +123,7 @@ def fit_params(source: str, path: Path | None, arguments: Sequence[str]) -> Iter
     longest = stated.readable(model) or int(found.passages.tokens.max())
     model_is = longest, model.config.num_hidden_layers, bool(stated.use)
     chosen = _values(params, experiment.given(arguments), found, *model_is)
-    encoder.freeze_lower(chosen.get("encoder.frozen_layers", params.encoder.frozen_layers))
+    encoder.freeze_lower(chosen["encoder.frozen_layers"])
     new_index(params.index.factory, encoder.dimension)
     parse([*params.evaluate.measures, params.evaluate.significance])
     experiment.lay_over(settings, chosen=chosen, by=shlex.join([*by, *arguments]))
@@ -150,22 +149,21 @@ def check_base_model(params: Encoder) -> str:
 def _values(
     base: Params, own: Collection[str], found: Contents, longest: int, layers: int, retrieves: bool
 ) -> dict[str, Any]:
-    """The chosen values, by their dotted names; the user's `own` stay, and others follow from them.
+    """Values by their dotted names: the user's `own` as `base` has them, and those that are chosen to go with them.
 
     `retrieves`: whether the base model's files say how it makes embeddings. If not, the first retriever is trained.
     """
-    chosen = dict[str, Any]()
-
-    def choose(name: str, value: Any) -> Any:
-        if name in own:
-            return base.value(name)
-        chosen[name] = value
-        return value
-
-    n, passages = found.trained, found.counts["passages"]["passages"]
+    chosen = {name: base.value(name) for name in own}
+    choose, n, passages = chosen.setdefault, found.trained, found.counts["passages"]["passages"]
     asked = choose("encoder.query_length", min(longest, max(SHORT_QUERY, found.queries.length(WHOLE_QUERIES))))
     read = choose("encoder.passage_length", min(longest, found.passages.length(WHOLE_PASSAGES)))
     pair = choose("train_cross_encoder.max_length", min(longest, PAIR_TOKENS, asked + read))
+    # PAIR and Dual-Cross-Encoder read as many tokens.
+    choose("dual_cross.max_length", pair)
+    choose("dual_cross.generator.query_length", asked)
+    if base.pair.teacher is not None:
+        choose("pair.teacher.max_length", pair)
+    choose("encoder.chunk_size", 2 ** int(np.log2((4 if device().type == "cuda" else 1) * CHUNK_TOKENS / read)))
     choose("encoder.frozen_layers", min(base.encoder.frozen_layers, layers // 2))
     batch = 64 if n >= FEW else max(2, min(32, n // 4))  # so that a pass over few queries has steps enough
     few = max(2, min(base.train_cross_encoder.batch_size, n // 2))
@@ -173,8 +171,7 @@ def _values(
     for training, most in (sizes | {"train_cross_encoder": few}).items():
         usual = base.value("train_dual_encoder" if training == "train_retriever" and not retrieves else training)
         size = choose(f"{training}.batch_size", most)
-        steps = usual.steps * usual.batch_size / size
-        choose(f"{training}.steps", ceil(min(steps, MOST_PASSES * n / size)))
+        choose(f"{training}.steps", ceil(min(usual.steps * usual.batch_size, MOST_PASSES * n) / size))
     read_once = base.train_dual_encoder.steps * base.train_dual_encoder.batch_size
     choose("denoise.queries", read_once if read_once < n else None)
     depth = choose("mine_candidates.depth", max(2, min(base.mine_candidates.depth, passages // 2)))
@@ -183,23 +180,20 @@ def _values(
     choose("train_cross_encoder.range_min", min(base.train_cross_encoder.range_min, depth - 1))
     choose("denoise.range_max", last)
     choose("denoise.candidates", min(base.denoise.candidates, last))
-    on_gpu = device().type == "cuda"
-    choose("build_graph.k", min(passages, K, K if on_gpu else max(FEWEST_K, EDGES // n)))
+    _choose_graph(choose, base, n, passages)
+    return chosen
+
+
+def _choose_graph(choose: Callable[[str, Any], Any], base: Params, n: int, passages: int) -> None:
+    """Edges, folds, and the batches and rates of Masked Graph Training, for n training queries."""
+    choose("build_graph.k", min(passages, K, K if device().type == "cuda" else max(FEWEST_K, EDGES // n)))
     rounds = fold_count(choose("mgt.beta", round(1 / max(2, min(MOST_FOLDS, n // FOLD)), 3)))
     choose("mgt.alone.learning_rate", base.mgt.alone.learning_rate * (0.5 if n < FEW else 1))
-    fold = max(2, n // rounds)
     for phase in ("alone", "joint"):
-        size = choose(f"mgt.{phase}.batch_size", min(base.value(f"mgt.{phase}.batch_size"), fold))
+        size = choose(f"mgt.{phase}.batch_size", min(base.value(f"mgt.{phase}.batch_size"), max(2, n // rounds)))
     for side in ("gnn", "encoder"):  # those of params.yaml are for its fold
         usual = base.value(f"mgt.joint.{side}_learning_rate")
         choose(f"mgt.joint.{side}_learning_rate", float(f"{usual * (size / JOINT_BATCH) ** 0.5:.1e}"))
-    choose("encoder.chunk_size", 2 ** int(np.log2((4 if on_gpu else 1) * CHUNK_TOKENS / read)))
-    # PAIR and Dual-Cross-Encoder read as many tokens.
-    choose("dual_cross.max_length", pair)
-    choose("dual_cross.generator.query_length", asked)
-    if base.pair.teacher is not None:
-        choose("pair.teacher.max_length", pair)
-    return chosen
 
 
 # --- what is told -----------------------------------------------------------------------------------------------------
@@ -229,28 +223,26 @@ def _found(params: Params, found: Contents) -> Iterator[str]:
 
 @torch.inference_mode()
 def _time(params: Params, encoder: DualEncoder, found: Contents) -> str:
-    """How long M_de's reading of all passages, and M_ce's of candidates and edges, take here, by a batch of each."""
-    passages, queries, pair = found.passages, found.queries, params.train_cross_encoder.max_length
-    pairs = [f"{query} {passage}" for query, passage in zip(cycle(queries.texts), passages.texts)]
+    """How long M_de's reading of all passages, and M_ce's of candidates and edges, take here, by a batch of M_de."""
+    passages, length = found.passages, params.encoder.passage_length
+    tokens = TextTokens.of(passages.texts[: max(1, params.encoder.batch_tokens // length)], encoder.tokenizer)
+    batch = single_batch(tokens, np.arange(len(tokens)), encoder.template, length)
     # The processor's time of this thread, which takes part in all that is computed, is that of a quiet machine.
     clock = time.perf_counter if device().type == "cuda" else time.thread_time
+    for _ in range(2):  # in the first call torch prepares what later ones reuse
+        began = clock()
+        encoder.encode_passages(batch).cpu()
+    seconds = (clock() - began) / batch.input_ids.numel()  # a token
 
-    def took(length: int, tokens: float, texts: list[str]) -> str:
-        size = max(1, params.encoder.batch_tokens // length)
-        read = TextTokens.of(texts[:size], encoder.tokenizer)
-        batch = single_batch(read, np.arange(len(read)), encoder.template, length)
-        for _ in range(2):  # in the first call torch prepares what later ones reuse
-            began = clock()
-            encoder.encode_passages(batch).cpu()
-        seconds = (clock() - began) / batch.input_ids.numel() * tokens
-        return f"{ceil(seconds)} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    def took(texts: int, tokens: float) -> str:
+        told = seconds * texts * tokens
+        return f"{ceil(told)} s" if told < 120 else f"{told / 60:.0f} min"
 
-    read, total = params.encoder.passage_length, found.counts["passages"]["passages"]
-    encoding = took(read, total * passages.mean(read), passages.texts)
     candidates = (params.denoise.queries or found.trained) * params.denoise.candidates
     edges = found.trained * params.build_graph.k if params.mgt.edge_features == "cross_encoder" else 0
-    each = min(pair, passages.mean(pair) + queries.mean(pair))
-    scoring = took(pair, (candidates + edges) * each, pairs)
+    pair = params.train_cross_encoder.max_length
+    encoding = took(found.counts["passages"]["passages"], passages.mean(length))
+    scoring = took(candidates + edges, min(pair, passages.mean(pair) + found.queries.mean(pair)))
     both = f"{candidates:,} candidates" + (f" and {edges:,} edges" if edges else "")
     return f"by the speed of a batch here, M_de encodes all passages in {encoding}, and M_ce reads {both} in {scoring}"
 

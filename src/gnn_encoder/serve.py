@@ -25,11 +25,11 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 import gnn_encoder
 from gnn_encoder.base.distributed import cores
-from gnn_encoder.base.errors import UserError, not_built
+from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import MANIFEST, is_empty, read_json
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import count_rows, read_column
-from gnn_encoder.gnn.graph import open_labels, queries_of
+from gnn_encoder.gnn.graph import open_labels
 from gnn_encoder.gnn.neighbourhood import before_graph, graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
@@ -63,11 +63,10 @@ class GraphExplainer:
 
     def __init__(self, system: str) -> None:
         params = load_params()
-        model = project.gnn(system)
         self._system, self._built = system, count_rows(project.PASSAGES)
-        self._encoder, encoded = graph_encoder(system, model, params)
-        self._inform = open_informer(system, model, self._encoder, params)
-        self._training, self._table = count_rows(project.queries("train")), queries_of(system)
+        self._encoder, encoded = graph_encoder(params)
+        self._inform = open_informer(self._encoder, params)
+        self._training, self._table = count_rows(project.queries("train")), project.NODES
         self._labelled = open_labels()
         self._before = open_matrix(encoded) if encoded is not None else None
         self._batch_tokens = params.encoder.batch_tokens
@@ -127,21 +126,12 @@ class SearchAnswer(Answer):
     milliseconds: float
 
 
-class SystemAnswer(BaseModel):
-    """A system that is served; `graph` says whether /explain can tell of its passages."""
-
-    name: str
-    title: str
-    graph: bool
-    passages: int
-
-
 class Served:
     """An open system. One thread at a time embeds a query and looks whether the index is new, and one explains."""
 
     def __init__(self, name: str, *, hybrid: bool) -> None:
         entry, self.name, self.hybrid = registry().dense[name], name, hybrid
-        self.title, self.has_graph = entry.title, entry.kind == "graph"
+        self.title, self.has_graph = entry.title + " and BM25" * hybrid, entry.kind == "graph"
         self._searching, self._explaining = threading.Lock(), threading.Lock()
         self._explainer: GraphExplainer | None = None
         self._due, self._manifest = time.monotonic() + LOOK, self._read_manifest()
@@ -165,11 +155,6 @@ class Served:
         with self._explaining:
             explainer = self._explainer = self._explainer or GraphExplainer(self.name)
             return explainer.explain(pid)
-
-    def told(self) -> SystemAnswer:
-        """What /systems says of it."""
-        title, passages = self.title + " and BM25" * self.hybrid, self.searcher.index.passages
-        return SystemAnswer(name=self.name, title=title, graph=self.has_graph, passages=passages)
 
     def _open(self) -> Searcher:
         searcher = Searcher.open(project.index(self.name), hybrid=self.hybrid)
@@ -253,9 +238,13 @@ def _add_routes(app: FastAPI, served: dict[str, Served], examples: list[str]) ->
         return asked.explain(pid)
 
     @app.get("/systems")
-    def what_is_served() -> dict[str, list[SystemAnswer] | list[str]]:
-        """The systems, and dev queries to begin with."""
-        return {"systems": [one.told() for one in served.values()], "examples": examples}
+    def what_is_served() -> dict[str, Any]:
+        """The systems, of which those with a graph explain their passages, and dev queries to begin with."""
+        told = [
+            {"name": name, "title": one.title, "graph": one.has_graph, "passages": one.searcher.index.passages}
+            for name, one in served.items()
+        ]
+        return {"systems": told, "examples": examples}
 
     @app.get("/healthz")
     async def health() -> dict[str, str]:
@@ -267,14 +256,11 @@ def _chosen(wanted: Sequence[str]) -> list[str]:
     dense = registry().dense
     built = [name for name in dense if (project.index(name) / MANIFEST).is_file()]
     usual = [name for name in (MAIN, REFERENCE) if name in built]
-    if EVERY in wanted:
-        wanted = [*usual, *built]
+    wanted = ([*usual, *built] if EVERY in wanted else wanted or usual) or [MAIN]
     for name in wanted:
         if name not in dense:
             raise UserError(f"--system is {name!r}: must be {EVERY} or one of {', '.join(dense)}")
-    if not wanted and not usual:
-        raise not_built(project.index(MAIN))
-    return list(dict.fromkeys(wanted)) or usual
+    return list(dict.fromkeys(wanted))
 
 
 def serve(*, host: str, port: int, systems: Sequence[str], hybrid: bool, allowed_hosts: Sequence[str]) -> None:

@@ -58,12 +58,11 @@ class TrainingData:
         names: Iterable[object] = NAMES,
     ) -> Self:
         """Check the arguments of `fit`, which errors call by these `names`."""
-        if not (isinstance(dev, tuple | list) and len(dev) == 2):
-            raise UserError("dev: must be a pair of the dev queries' vectors and what is relevant for them")
+        dev_vectors, dev_relevant = dev
         of_passages, of_queries, of_relevant, of_dev, of_dev_relevant, of_unlabelled = map(str, names)
         passages = check_vectors(of_passages, passages, similarity=similarity)
         m, d = passages.shape
-        others = [(of_queries, queries), (of_dev, dev[0])]
+        others = [(of_queries, queries), (of_dev, dev_vectors)]
         others += [] if unlabelled is None else [(of_unlabelled, unlabelled)]
         checked = (check_vectors(*one, columns=d, similarity=similarity) for one in others)
         training, dev_queries, *rest = (np.asarray(vectors, dtype=np.float32) for vectors in checked)
@@ -73,7 +72,7 @@ class TrainingData:
             training=len(training),
             dev_queries=dev_queries,
             pairs=labelled_pairs(of_relevant, relevant, len(training), m),
-            dev_pairs=labelled_pairs(of_dev_relevant, dev[1], len(dev_queries), m),
+            dev_pairs=labelled_pairs(of_dev_relevant, dev_relevant, len(dev_queries), m),
             named=of_relevant,
         )
 
@@ -82,9 +81,8 @@ class TrainingData:
         if not 1 <= k <= (m := len(self.passages)):
             raise UserError(f"k is {k}: must be from 1 to the number of passages, {m}")
         if (n := self.pairs["query"].n_unique()) < (least := fold_count(beta)):
-            raise UserError(
-                f"{self.named}: labels {n} queries; must be at least {least} (1 / beta, {beta}): label more"
-            )
+            rule = f"must be at least {least} (1 / beta, {beta}): label more"
+            raise UserError(f"{self.named}: labels {n} queries; {rule}")
 
 
 def check_vectors(name: str, vectors: Any, *, columns: int | None = None, similarity: str) -> NDArray[Any]:
@@ -96,8 +94,8 @@ def check_vectors(name: str, vectors: Any, *, columns: int | None = None, simila
     if columns is not None and matrix.shape[1] != columns:
         raise UserError(f"{name}: {matrix.shape[1]} columns, the passages have {columns}: take one encoder for all")
     bounds, rule = LENGTHS[similarity]
-    if (odd := not_of_length(matrix, *bounds, name=name)) is not None:
-        raise UserError(f"{name}: row {odd[0]} has length {odd[1]:.3g}; {rule}")
+    if odd := not_of_length(matrix, *bounds, name=name):
+        raise UserError(f"{odd}; {rule}")
     return matrix
 
 
@@ -107,14 +105,14 @@ def check_type(name: str, dtype: np.dtype[Any]) -> None:
         raise UserError(f"{name}: type {dtype}; must be float16, float32 or float64, in this machine's byte order")
 
 
-def not_of_length(matrix: NDArray[Any], least: float, most: float, *, name: str) -> tuple[int, float] | None:
-    """The first row whose length is not allowed, and its length; None where there is none. *Shape:* (n, d)."""
+def not_of_length(matrix: NDArray[Any], least: float, most: float, *, name: str) -> str | None:
+    """What is told of the first row whose length is not allowed; None where there is none. *Shape:* (n, d)."""
     for first, block in array_blocks(matrix, name=name):
         with np.errstate(over="ignore"):
             lengths = np.linalg.norm(block, axis=1)  # infinite where float32 cannot hold it
         wrong = np.flatnonzero((lengths < least) | (lengths > most))
         if len(wrong):
-            return first + int(wrong[0]), float(lengths[wrong[0]])
+            return f"{name}: row {first + wrong[0]} has length {lengths[wrong[0]]:.3g}"
     return None
 
 
@@ -126,10 +124,7 @@ def labelled_pairs(name: str, relevant: Any, n_queries: int, n_passages: int) ->
         entries = relevant.tocoo()
         rows = np.stack([entries.row, entries.col], axis=1)[entries.data > 0]
     else:
-        try:
-            rows = np.asarray(relevant)
-        except ValueError as error:  # lists of different lengths
-            raise UserError(f"{name}: {rule} ({error})") from error
+        rows = np.asarray(relevant)
     are_pairs = rows.size == 0 or (rows.ndim == 2 and rows.shape[1] == 2 and np.issubdtype(rows.dtype, np.integer))
     if not are_pairs or (sparse and relevant.shape != shape):
         raise UserError(f"{name}: shape {np.shape(relevant)} of {rows.dtype}; {rule}")
@@ -149,11 +144,11 @@ def labelled_pairs(name: str, relevant: Any, n_queries: int, n_passages: int) ->
 
 @dataclass(frozen=True)
 class VectorFile:
-    """The vectors of a file; `ids` is None for `.npy`, whose ids are row numbers."""
+    """The vectors of a file; of `.npy` the ids are row numbers."""
 
     path: Path
     matrix: NDArray[Any]  # (rows, d)
-    ids: pl.Series | None
+    ids: pl.Series  # text; (rows,)
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -168,38 +163,43 @@ class VectorFile:
             raise UserError(f"{path}: must be .npy (not .npz), or .parquet with {COLUMNS} ({error})") from error
         if matrix.ndim != 2:
             raise UserError(f"{path}: shape {matrix.shape}; must be (rows, columns)")
-        return cls(path, matrix, None)
+        return cls(path, matrix, pl.int_range(len(matrix), eager=True).cast(pl.String))
 
     def rows_of(self, ids: pl.Series, named_in: Path, what: str) -> Rows:
         """The rows of some ids that another file names; `what` they are, for messages."""
-        if self.ids is None:
-            rows = ids.cast(pl.Int64, strict=False)
-            rows = rows.set(~rows.is_between(0, len(self.matrix) - 1), None)
-        else:
-            index = pl.DataFrame({"id": self.ids, "row": np.arange(len(self.ids))})
-            rows = ids.to_frame("id").join(index, on="id", how="left", maintain_order="left")["row"]
+        index = pl.DataFrame({"id": self.ids, "row": np.arange(len(self.ids))})
+        rows = ids.to_frame("id").join(index, on="id", how="left", maintain_order="left")["row"]
         if rows.null_count():
-            unknown = ids.filter(rows.is_null())[0]
-            known = f"whose ids are row numbers, 0 to {len(self.matrix) - 1}" if self.ids is None else "by column id"
-            told = f"{what} {unknown!r} is not in {self.path}, {known}"
+            by = "column id" if self.path.suffix == ".parquet" else "row number, from 0"
+            told = f"{what} {ids.filter(rows.is_null())[0]!r} is not in {self.path}, by {by}"
             raise UserError(f"{named_in}: {told}; correct or remove its lines")
         return rows.to_numpy()
 
 
-def read_pairs(path: Path, queries: VectorFile, passages: VectorFile) -> Rows:
+def read_training_data(
+    passages: Path, queries: Path, qrels: Path, dev_queries: Path, dev_qrels: Path, unlabelled: Path | None
+) -> tuple[list[VectorFile], TrainingData]:
+    """Read and check files, but for vectors of other lengths than 1; the passages' comes first."""
+    files = [VectorFile.read(path) for path in (passages, queries, dev_queries, unlabelled) if path]
+    file, asking, dev_asking, *more = files
+    dev = dev_asking.matrix, _read_pairs(dev_qrels, dev_asking, file)
+    arrays = file.matrix, asking.matrix, _read_pairs(qrels, asking, file), dev, more[0].matrix if more else None
+    names = passages, queries, qrels, dev_queries, dev_qrels, unlabelled
+    return files, TrainingData.check(*arrays, similarity="dot", names=names)
+
+
+def _read_pairs(path: Path, queries: VectorFile, passages: VectorFile) -> Rows:
     """The pairs of a qrels file with a grade above 0, as rows. *Shape:* (pairs, 2)."""
     relevant = read_qrels(path).filter(pl.col("grade") > 0)
     sides = ((queries, "qid", "query"), (passages, "pid", "passage"))
     return np.stack([side.rows_of(relevant[name], path, what) for side, name, what in sides], axis=1)
 
 
-def check_target(path: Path, passages: Path, others: Iterable[Path | None]) -> None:
+def check_target(path: Path, read: Iterable[Path | None]) -> None:
     """Refuse a file that `writing` cannot write, before any work."""
     above, told = next(place for place in path.absolute().parents if place.exists()), ""
-    if path.exists() and any(one.exists() and path.samefile(one) for one in (passages, *others) if one):
+    if path.exists() and any(one.exists() and path.samefile(one) for one in read if one):
         told = "is read too; give another file"
-    elif path.suffix == ".parquet" and passages.suffix != ".parquet":
-        told = "the passages have no ids; read them from Parquet, or write .npy"
     elif path.suffix not in (".npy", ".parquet"):
         told = "must end in .npy or .parquet"
     elif path.is_dir():
@@ -219,7 +219,7 @@ def writing(path: Path, like: VectorFile) -> Iterator[NDArray[Any]]:
         filled = open_memmap(matrix, mode="w+", dtype=np.float32, shape=like.matrix.shape)
         yield filled
         filled.flush()
-        if like.ids is not None and path.suffix == ".parquet":
+        if path.suffix == ".parquet":
             vectors = pa.FixedSizeListArray.from_arrays(pa.array(filled.reshape(-1)), filled.shape[1])  # no copy
             columns = pa.table({"id": like.ids.to_arrow().cast(pa.string()), "vector": vectors})
             pq.write_table(columns, table, row_group_size=ROWS_AT_A_TIME)

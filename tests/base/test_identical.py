@@ -22,14 +22,8 @@ def candidates(*lists: list[int]) -> pl.DataFrame:
 def test_the_first_of_copies_and_all_of_them() -> None:
     assert SAME.first(np.array([[0, 1, 2], [3, 4, 7]])).tolist() == [[0, 1, 2], [2, 1, 1]]
     passages, place = SAME.with_copies(np.array([2, 1, 6]))
-    assert sorted(zip(place.tolist(), passages.tolist(), strict=True)) == [
-        (0, 2),
-        (0, 3),
-        (1, 1),
-        (1, 4),
-        (1, 7),
-        (2, 6),
-    ]
+    found = sorted(zip(place.tolist(), passages.tolist(), strict=True))
+    assert found == [(0, 2), (0, 3), (1, 1), (1, 4), (1, 7), (2, 6)]
 
 
 def test_candidates_are_texts_of_which_none_is_relevant_or_the_query() -> None:
@@ -73,11 +67,8 @@ def test_copies_of_relevant_passages_are_no_negatives() -> None:
     spared = examples.is_spared(np.array([[0, 1, 2]]).T, np.arange(8))
     assert [np.flatnonzero(row).tolist() for row in spared] == [[1, 4, 7], [1, 2, 3, 4, 5, 7], [2, 3]]
     passages, place = examples.spared_unlabelled(np.array([1, 0]))
-    assert sorted(zip(place.tolist(), passages.tolist(), strict=True)) == [
-        *((0, p) for p in (1, 3, 4, 5)),
-        (1, 1),
-        (1, 7),
-    ]
+    found = sorted(zip(place.tolist(), passages.tolist(), strict=True))
+    assert found == [(0, 1), (0, 3), (0, 4), (0, 5), (1, 1), (1, 7)]
     plain = to_examples(pl.DataFrame(lists), 8)
     assert [len(found) for found in plain.spared_unlabelled(np.array([0, 1]))] == [0, 0]
 
@@ -85,9 +76,7 @@ def test_copies_of_relevant_passages_are_no_negatives() -> None:
 def test_many_copies_of_a_passage_cost_one_key() -> None:
     copies = 10_000
     same = Identical(copies=np.arange(1, copies), firsts=np.zeros(copies - 1, dtype=np.int64))
-    lists = {"query": list(range(100)), "positives": [[query] for query in range(100)], "negatives": [[]] * 100}
-    examples = to_examples(
-        pl.DataFrame(lists, schema_overrides={"negatives": pl.List(pl.Int64)}), copies, identical=same
-    )
+    lists = {"query": list(range(100)), "positives": [[query] for query in range(100)], "negatives": [[0]] * 100}
+    examples = to_examples(pl.DataFrame(lists), copies, identical=same)
     assert len(examples._spared) == 100
     assert examples.is_spared(np.array([[5]]), np.arange(copies)).all()

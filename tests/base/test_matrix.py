@@ -8,37 +8,28 @@ import numpy as np
 import pytest
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.matrix import (
-    ArrayManifest,
-    ArrayWriter,
-    array_blocks,
-    gather_rows,
-    is_finished,
-    open_matrix,
-)
+from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter, array_blocks, gather_rows, is_finished, open_matrix
 
 MATRIX = np.arange(21, dtype=np.float32).reshape(7, 3)
 MADE = ArrayManifest(shape=(7, 3), dtype="float32", model_fingerprint="m", input_fingerprint="i", fingerprint="mi")
 
 
 def write_whole(folder: Path, matrix: np.ndarray = MATRIX, dtype: str = "float32") -> Path:
-    with ArrayWriter(folder, matrix.shape, dtype) as writer:
-        writer.write(0, matrix)
+    writer = ArrayWriter(folder, matrix.shape, dtype)
+    writer.write(0, matrix)
     writer.finish(replace(MADE, dtype=dtype))
     return folder
 
 
 def test_blocks_in_any_order_by_several_processes_and_what_is_done(tmp_path: Path) -> None:
     first, second = (ArrayWriter(tmp_path, (7, 3), "float32") for _ in range(2))
-    with first, second:
-        first.write(4, MATRIX[4:])
-        second.write(0, MATRIX[:2])
+    first.write(4, MATRIX[4:])
+    second.write(0, MATRIX[:2])
     later = ArrayWriter(tmp_path, (7, 3), "float32")
     assert later.done == {0, 4} and not is_finished(tmp_path, MADE)
     with pytest.raises(UserError, match=r"holds no embeddings.npy with manifest.json; run the stage"):
         open_matrix(tmp_path)
-    with later:
-        later.write(2, MATRIX[2:4])
+    later.write(2, MATRIX[2:4])
     later.finish(MADE)
     np.testing.assert_array_equal(open_matrix(tmp_path), MATRIX)
     (tmp_path / "done").write_bytes(b"\1")  # as a kill within `finish` leaves it

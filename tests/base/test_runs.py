@@ -3,19 +3,18 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.runs import read_run, write_run
-
-PIDS = pa.chunked_array([["p0", "p1"], ["p2", "ü3"]])
+from gnn_encoder.base.runs import read_run, write_ranking
 
 
-def small_run(path: Path) -> None:
-    passages = np.array([[3, 0, 1], [2, -1, -1]])
-    scores = np.array([[0.1, 0.1, -2.5], [1e-9, 0, 0]], dtype=np.float32)
-    write_run(path, ["q1", "q2"], PIDS, passages, scores, "mine")
+def small_run(path: Path, *qids: str) -> None:
+    ranking = np.array([[3, 0, 1], [2, -1, -1]]), np.array([[0.1, 0.1, -2.5], [1e-9, 0, 0]], dtype=np.float32)
+    tables = path.with_name("queries.parquet"), path.with_name("passages.parquet")
+    pl.DataFrame({"qid": qids or ["q1", "q2"]}).write_parquet(tables[0])
+    pl.DataFrame({"pid": ["p0", "p1", "p2", "ü3"]}).write_parquet(tables[1], row_group_size=2)
+    write_ranking(path, ranking, *tables, "mine")
 
 
 def test_lines_are_trec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,8 +73,8 @@ def test_what_is_no_text(tmp_path: Path, keep: int) -> None:
     small_run(tmp_path / "a.gz")
     (tmp_path / "b.gz").write_bytes((tmp_path / "a.gz").read_bytes()[:keep])
     (tmp_path / "bad.trec").write_bytes(b"q Q0 p 1 3 t\nq Q0 \xff 2 2 t\n")
-    for name, told in (("b.gz", "truncated"), ("bad.trec", "line 2: not UTF-8")):
+    for name, told in (("b.gz", "cut off or damaged"), ("bad.trec", "line 2: not UTF-8")):
         with pytest.raises(UserError, match=told):
             read_run(tmp_path / name)
     with pytest.raises(UserError, match="'a b'"):
-        write_run(tmp_path / "a.gz", ["a b"], PIDS, np.array([[0]]), np.array([[1.0]]), "x")
+        small_run(tmp_path / "a.gz", "q1", "a b")

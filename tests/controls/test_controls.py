@@ -22,7 +22,6 @@ from gnn_encoder.controls import write as controls
 from gnn_encoder.controls.choose import NOTHING, DevQueries, best_on_dev, read_choice
 from gnn_encoder.controls.hybrid import LABELLED, LabelledQueries, log_settings, unit, with_log
 from gnn_encoder.controls.write import Encoded
-from gnn_encoder.data.answers import _opened
 from gnn_encoder.evaluate.judge import Judgements
 from gnn_encoder.evaluate.measures import mean
 from gnn_encoder.pipeline import project
@@ -123,7 +122,6 @@ def answered(split: str) -> None:
     table = table.with_columns(answers=pl.Series([[text.split()[0]] for text in texts]))
     write_table(project.queries(split), QUERIES, [table.to_arrow()])
     write_table(project.qrels(split), QRELS, [QRELS.empty_table()])
-    _opened.cache_clear()  # which a process of another folder does not have
 
 
 def searched(matrix: Path, params: Params) -> float:

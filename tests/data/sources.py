@@ -39,12 +39,7 @@ PASSAGES = [
     ("p3", "", "Oars are\nmade of ash."),
     ("p4", "Café", ""),
 ]
-QUERIES = {
-    "q3": "What are oars made of?",
-    "q1": "Which tree has black buds?",
-    "q2": "Is yew poisonous?",
-    "q4": "Of no split",
-}
+QUERIES = {"q3": "What are oars made of?", "q1": "Which tree has black buds?", "q2": "Is yew poisonous?", "q4": "None"}
 BEIR = {
     "corpus.jsonl": CORPUS,
     "queries.jsonl": lines(*({"_id": qid, "text": text} for qid, text in QUERIES.items())),
@@ -64,12 +59,7 @@ MSMARCO = {
 }
 TRAIN = asked(("10", "what turns"), ("11", "what flashes"), ("12", "without a judgement"))
 DEV = asked(("20", "what is high"), ("21", "what is smoked"))
-LAMPS = [
-    ("0", "", "A lamp turns."),
-    ("1", "", "A light flashes."),
-    ("2", "", "Tides are high."),
-    ("3", "", '"Eel" is smoked.'),
-]
+LAMPS = [(pid, "", text) for pid, text in (line.split("\t") for line in TREES.splitlines())]
 TRAINED, DEVELOPED = judged(("10", "0", 1), ("11", "1", 1), ("10", "0", 1)), judged(("20", "2", 1), ("21", "3", 1))
 EXAMPLES = [
     {"question": "who built it", "positive_ctxs": [{"passage_id": "2"}, {"passage_id": "1"}, {"passage_id": "2"}]},
@@ -82,7 +72,7 @@ DPR = {
     "nq-dev.qa.csv": lines("how long\t['eight hours', '8 hours']"),
     "nq-test.qa.csv": lines("when\t['1854']", '''"what is ""it"""\t"[""Ghega's"", ' ']"'''),
 }
-OFFICIAL = {  # as DPR's own download names them
+LOADED = {  # as DPR's own download names them
     "wikipedia_split/psgs_w100.tsv": DPR["psgs_w100.tsv"].removeprefix("id\ttext\ttitle\n"),
     "retriever/trivia-train.json": DPR["biencoder-nq-train.json"],
     "retriever/qas/trivia-test.csv": DPR["nq-test.qa.csv"],
@@ -94,24 +84,14 @@ POSITIVES = judged(("0", "2", 1), ("0", "1", 1), ("2", "1", 1))
 # Hashes decide their splits: oars 12..., ash a0..., oak tree cc..., what is yew e3...
 YEW, ASH, OARS, OAK = "e364fb8033169dc6", "a022a22c1a1a6a37", "12ed5e78f7c9769b", "cc2d7f058bb31c90"
 LOGGED = [
-    ("What is yew?", "p2", 3),
-    ("what  is\u00a0YEW", "p2", 2),
-    ("WHAT IS YEW!", "p1", 1),
-    ("ash", "p3", 7),
-    ("Oars", "p9", 1),
-    ("oak tree", "p1", ""),
-    ("???", "p1", 1),
-    ("bud", "p1", 0),
+    *(("What is yew?", "p2", 3), ("what  is\u00a0YEW", "p2", 2), ("WHAT IS YEW!", "p1", 1), ("ash", "p3", 7)),
+    *(("Oars", "p9", 1), ("oak tree", "p1", ""), ("???", "p1", 1), ("bud", "p1", 0)),
 ]
 LOG = {"corpus.jsonl": CORPUS, "log.tsv": lines("query\tpid\tcount", *("\t".join(map(str, row)) for row in LOGGED))}
 OBJECTS = lines(*({"user": 5, "query": query, "pid": pid, "count": count or None} for query, pid, count in LOGGED[:-1]))
 HALVES = {"source": "log", "dev_fraction": 0.5, "test_fraction": 0.5}
 OF_LOG = (
-    {
-        "train": asked((OAK, "oak tree"), (YEW, "What is yew?")),
-        "dev": asked((ASH, "ash")),
-        "test": asked((OARS, "Oars")),
-    },
+    {"train": asked((OAK, "oak tree"), (YEW, "What is yew?")), "dev": [(ASH, "ash", ())], "test": [(OARS, "Oars", ())]},
     {
         "train": [(OAK, "p1", 1, 1), (YEW, "p1", 1, 1), (YEW, "p2", 1, 5)],
         "dev": [(ASH, "p3", 1, 7)],
@@ -163,11 +143,7 @@ SOURCES = {
         {"train": POSITIVES},
     ),
     "dpr as its download has it": Sample(
-        {"source": "dpr", "name": "trivia"},
-        OFFICIAL,
-        TRAINS,
-        {"train": QUESTIONS, "test": TESTED},
-        {"train": POSITIVES},
+        {"source": "dpr", "name": "trivia"}, LOADED, TRAINS, {"train": QUESTIONS, "test": TESTED}, {"train": POSITIVES}
     ),
     "log": Sample(HALVES, LOG, PASSAGES, *OF_LOG),
     "log of objects": Sample(HALVES, {"corpus.jsonl": CORPUS, "log.jsonl": OBJECTS}, PASSAGES, *OF_LOG),

@@ -14,47 +14,50 @@ import pytest
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES
 from gnn_encoder.data import answers as module
-from gnn_encoder.data.answers import answered, best_answered, finder, prepared
+from gnn_encoder.data.answers import Kind, answered, best_answered
 
 from ..texts import write
 
 E_ACUTE, E_COMBINING = "\u00e9", "e\u0301"  # é as one character and as two
-# Answers, text, whether it is found.
+# An answer, a text, whether it is found.
 STRINGS = [
-    (["oven"], "The oven is hot.", True),
-    (["art"], "He will start the party.", False),
-    (["hot oven"], "a hot gas oven", False),
-    ([], "an oven", False),
-    ([""], "an oven", False),
-    (["strasse"], "Straße", False),
-    (["οδος"], "ΟΔΟΣ", True),  # a final sigma is a form of its own
-    ([f"caf{E_ACUTE}"], f"a caf{E_COMBINING}", True),
-    (["office"], "the o\ufb03ce", False),
-    (["U.S."], "the US army", False),
-    (["well known"], "a well-known oven", False),  # a hyphen is a token
-    (["oven"], "ov\u00aden", False),
-    (["oven"], "hot_oven", True),
-    (["北京"], "我在北京工作", False),  # a run of signs is one word
-    (["हिन्दी"], "भाषा हिन्दी है", True),
-    (["?"], "Why?", True),
-    (["oven " * 5000], "x " + "oven " * 5000, True),
+    ("oven", "The oven is hot.", True),
+    ("art", "He will start the party.", False),
+    ("hot oven", "a hot gas oven", False),
+    ("", "an oven", False),
+    ("strasse", "Straße", False),
+    ("οδος", "ΟΔΟΣ", True),  # a final sigma is a form of its own
+    (f"caf{E_ACUTE}", f"a caf{E_COMBINING}", True),
+    ("office", "the o\ufb03ce", False),
+    ("U.S.", "the US army", False),
+    ("well known", "a well-known oven", False),  # a hyphen is a token
+    ("oven", "ov\u00aden", False),
+    ("oven", "hot_oven", True),
+    ("北京", "我在北京工作", False),  # a run of signs is one word
+    ("हिन्दी", "भाषा हिन्दी है", True),
+    ("?", "Why?", True),
 ]
 EXPRESSIONS = [
-    ([r"^oven"], "hot\noven", True),
-    (["hot.oven"], "hot\noven", False),
-    (["gas", "ov[aeiou]n"], "an oven", True),
-    ([f"caf{E_ACUTE}"], f"caf{E_COMBINING}", True),
-    (["caf.$"], f"caf{E_ACUTE}", False),  # the accent is a character
-    ([r"^\w+$"], "北京", True),
-    ([r"(\w+\s?)+!"], "a " * 200, False),
+    (r"^oven", "hot\noven", True),
+    ("hot.oven", "hot\noven", False),
+    ("ov[aeiou]n", "an oven", True),
+    (f"caf{E_ACUTE}", f"caf{E_COMBINING}", True),
+    ("caf.$", f"caf{E_ACUTE}", False),  # the accent is a character
+    (r"(\w+\s?)+!", "a " * 200, False),
 ]
 
 
-def test_texts_by_hand() -> None:
-    for answers, text, expected in STRINGS:
-        assert finder(answers, "string", "")(prepared(text, "string")) is literally(answers, text) is expected, text
-    for answers, text, expected in EXPRESSIONS:
-        assert finder(answers, "regex", "")(prepared(text, "regex")) is expected, text
+def test_texts_by_hand(tmp_path: Path) -> None:
+    for kind, cases in (("string", STRINGS), ("regex", EXPRESSIONS)):
+        found = own_pairs(tmp_path, [["yeast", answer] for answer, _, _ in cases], [text for _, text, _ in cases], kind)
+        assert found == [i for i, (_, _, expected) in enumerate(cases) if expected]
+    assert all(literally([answer], text) is expected for answer, text, expected in STRINGS)
+
+
+def own_pairs(folder: Path, answers: list[list[str]], texts: list[str], kind: Kind) -> list[int]:
+    """Which texts hold an answer to the query of their number."""
+    pairs = pl.DataFrame({"query": range(len(texts)), "passage": range(len(texts))})
+    return answered(pairs, *tables(folder, answers, texts, group=500), kind)["query"].to_list()
 
 
 def literally(answers: Sequence[str], text: str) -> bool:
@@ -77,51 +80,33 @@ def tokens(text: str) -> list[str]:
     return [word.lower() for word in words]
 
 
-def test_random_texts_equal_the_literal_version() -> None:
+def test_random_texts_equal_the_literal_version(tmp_path: Path) -> None:
     generator = random.Random(0)
     alphabet = "aAbB12ΣσςİıßéÉe\u0301\u0308 ..,-'’_\n\t\u00a0\u200b北京ー🍞👩‍🍳ﬃ²"
-    hits = 0
-    for _ in range(3000):
-        text = "".join(generator.choices(alphabet, k=generator.randint(0, 40)))
-        start = generator.randint(0, len(text))
-        part = text[start : start + generator.randint(0, 6)]  # of the text, so that many are found
-        answers = [part.swapcase(), "".join(generator.choices(alphabet, k=2))]
-        found = finder(answers, "string", "")(prepared(text, "string"))
-        assert found == literally(answers, text), (answers, text)
-        assert prepared(text, "string").split(" ")[1:-1] == (tokens(text) or [""])
-        hits += found
-    assert 500 < hits < 2500
+    texts = ["".join(generator.choices(alphabet, k=generator.randint(0, 40))) for _ in range(3000)]
+    starts = [generator.randint(0, len(text)) for text in texts]
+    parts = [text[start : start + generator.randint(0, 6)] for text, start in zip(texts, starts, strict=True)]
+    answers = [[part.swapcase(), "".join(generator.choices(alphabet, k=2))] for part in parts]
+    expected = [i for i, text in enumerate(texts) if literally(answers[i], text)]
+    assert own_pairs(tmp_path, answers, texts, "string") == expected and 500 < len(expected) < 2500
 
 
-@pytest.mark.parametrize("answer", ["(", "[z-a]", r"\p{Nothing}", "(" * 3000 + ")" * 3000])
-def test_what_is_no_expression(answer: str) -> None:
-    with pytest.raises(UserError, match="^file: .* is no regular expression"):
-        finder(["fine", answer], "regex", "file")
-
-
-def test_an_expression_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expressions_that_are_none_or_never_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for answer in ("(", "[z-a]", r"\p{Nothing}", "(" * 3000 + ")" * 3000):
+        with pytest.raises(UserError, match=r"dev.parquet, query 'q1', answers: .* is no regular expression"):
+            own_pairs(tmp_path, [["fine"], [answer]], ["a"], "regex")
     monkeypatch.setattr(module, "SECONDS", 0.05)
-    with pytest.raises(UserError, match=r"^file: '\(a\|aa\)\+\$' searched one passage for more than 0.05 s"):
-        finder(["(a|aa)+$"], "regex", "file")("a" * 80 + "!")
+    with pytest.raises(UserError, match=r"'q0', answers: '\(a\|aa\)\+\$' searched one passage for more than 0.05 s"):
+        own_pairs(tmp_path, [["(a|aa)+$"]], ["a" * 80 + "!"], "regex")
 
 
 # --- pairs of rows ----------------------------------------------------------------------------------------------------
 
-TEXTS = [
-    "An oven.",
-    "A pan",
-    "Salt, a pan",
-    "nothing",
-    "a hot oven",
-    "a hot gas oven",
-    "",
-    "salted",
-    "OVEN SALT",
-    "end",
-]
+TEXTS = "An oven./A pan/Salt, a pan/nothing/a hot oven/a hot gas oven//salted/OVEN SALT/end".split("/")
+Answers = Sequence[list[str] | None]
 
 
-def tables(folder: Path, answers: list[list[str] | None], texts: list[str] = TEXTS, group: int = 3) -> list[Path]:
+def tables(folder: Path, answers: Answers, texts: list[str] = TEXTS, group: int = 3) -> list[Path]:
     """Queries with these answers, and passages whose titles do not count."""
     queries, passages = folder / "dev.parquet", folder / "passages.parquet"
     write(queries, QUERIES, (f"q{i}" for i in range(len(answers))), ["why?"] * len(answers), answers)
@@ -142,36 +127,18 @@ def test_pairs_by_hand(tmp_path: Path) -> None:
     expected = {(0, 0), (0, 4), (0, 5), (0, 8), (1, 1), (1, 2), (1, 8), (5, 4)}
     assert set(found.select("query", "passage").rows()) == expected
     assert found["place"].is_sorted() and found.columns == ["place", "query", "passage"]
-    (tmp_path / "regex").mkdir()
-    found = answered(every_pair(2, 10), *tables(tmp_path / "regex", [["ov.n$"], [r"^salt\w"]]), "regex")
+    found = answered(every_pair(2, 10), *tables(tmp_path, [["ov.n$"], [r"^salt\w"]]), "regex")
     assert set(found.select("query", "passage").rows()) == {(0, 4), (0, 5), (1, 7)}
-    (tmp_path / "bad").mkdir()
-    with pytest.raises(UserError, match=r"dev.parquet, query 'q1', answers: '\(' is no regular expression"):
-        answered(every_pair(1, 10), *tables(tmp_path / "bad", [["fine"], ["("]]), "regex")
-
-
-def test_several_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    generator, words = np.random.default_rng(1), ["oven", "pan", "salt", "yeast", "flour", "steam", "dough"]
-    texts = [" ".join(generator.choice(words, 3)) for _ in range(40)]
-    answers = [[" ".join(generator.choice(words, 2))] for _ in range(30)]
-    of = tables(tmp_path, [*answers], texts, group=7)
-    alone = answered(every_pair(30, 40), *of, "string")
-    assert len(alone) == sum(literally(one, text) for one in answers for text in texts) > 10
-    monkeypatch.setattr(module, "PAIRS_A_PROCESS", 600)
-    monkeypatch.setattr(module, "cores", lambda: 2)
-    monkeypatch.setattr(module, "_opened", None)  # of this process: the others import the module anew
-    assert answered(every_pair(30, 40), *of, "string").equals(alone)
 
 
 def test_the_positive_of_a_query_is_the_first_passage_of_bm25_with_an_answer(tmp_path: Path) -> None:
-    def bm25(**rankings: list[str]) -> pl.DataFrame:
-        rows = [(qid, pid, rank) for qid, pids in rankings.items() for rank, pid in enumerate(pids, 1)]
+    def bm25(**rankings: str) -> pl.DataFrame:
+        rows = [(qid, pid, rank) for qid, pids in rankings.items() for rank, pid in enumerate(pids.split(), 1)]
         return pl.DataFrame(rows, schema={"qid": pl.String, "pid": pl.String, "rank": pl.Int32}, orient="row")
 
     texts = ["nothing", "a hot oven", "the oven", "a pan", "oven and pan"]
     of = tables(tmp_path, [["oven"], ["pan", "salt"], ["gas"], []], texts)
-    run = bm25(q1=["p1", "p4", "p3"], q0=["p0", "p2", "p1"], q2=["p0", "p1"], q3=["p1"])
-    table = best_answered(run, *of, "string")
+    table = best_answered(bm25(q1="p1 p4 p3", q0="p0 p2 p1", q2="p0 p1", q3="p1"), *of, "string")
     assert table.rows() == [("q0", "p2", 1), ("q1", "p4", 1)] and table.to_arrow().cast(QRELS).num_rows == 2
     with pytest.raises(UserError, match="dev.parquet: BM25's first 100 passages hold an answer of no query; "):
-        best_answered(bm25(q0=["p0"], q2=["p1"]), *of, "string")
+        best_answered(bm25(q0="p0", q2="p1"), *of, "string")

@@ -37,16 +37,15 @@ def register(tmp_path: Path) -> Iterator[Register]:
     """Registers NAME/train and NAME/test for the time of a test."""
     names: list[str] = []
 
-    def add(
-        name: str, docs: str = DOCS, articles: BaseDocs | None = None, queries: Any = QUERIES, qrels: Any = QRELS
-    ) -> None:
-        for split, text in queries.items():
-            paths = [tmp_path / f"{name}-{split}-{part}" for part in ("docs", "queries", "qrels")]
-            for path, content in zip(paths, (docs, text, qrels[split]), strict=True):
-                path.write_text(content)
-            keys = dict(zip(("docs_tsv", "queries_tsv", "qrels_trec"), map(str, paths), strict=True))
-            found = ir_datasets.create_dataset(**keys | ({"docs_tsv": None} if articles else {}))
-            ir_datasets.registry.register(f"{name}/{split}", Dataset(articles, found) if articles else found)
+    def add(name: str, docs: str | BaseDocs = DOCS, queries: Any = QUERIES, qrels: Any = QRELS) -> None:
+        for split in queries:
+            keys = {"docs_tsv": docs, "queries_tsv": queries[split], "qrels_trec": qrels[split]}
+            files = {key: tmp_path / f"{name}-{split}-{key}" for key, text in keys.items() if isinstance(text, str)}
+            for key, path in files.items():
+                path.write_text(keys[key])
+            found = ir_datasets.create_dataset(**{key: str(path) for key, path in files.items()})
+            whole = found if isinstance(docs, str) else Dataset(docs, found)
+            ir_datasets.registry.register(f"{name}/{split}", whole)
             names.append(f"{name}/{split}")
 
     yield add
@@ -62,7 +61,7 @@ def test_data_sets_by_their_names(register: Register, prepared: Prepared) -> Non
     assert sorted(train + dev) == [("q1", "d1", 1), ("q2", "d2", 1)] and len(dev) == 1
     assert rows(target / "queries" / "test.parquet") == [("q3", "which tree is poisonous", [])]
     assert rows(target / "qrels" / "test.parquet") == [("q3", "d2", 2), ("q3", "d1", 0)]
-    register("others", articles=Articles())
+    register("others", docs=Articles())
     names = {"train": "others/train", "dev": "trees/test", "test": "others/test"}
     target = prepared(source="ir_datasets", names=names, out="named")
     assert [len(rows(target / "queries" / f"{split}.parquet")) for split in names] == [2, 1, 1]

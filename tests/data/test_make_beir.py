@@ -1,7 +1,6 @@
 """scripts/make_beir.py: SQuAD's JSON, texts that are cut, and pages of tldr-pages, as folders in BEIR's format."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +14,9 @@ from .conftest import write_files
 from .sources import lines
 
 PAGES = {
-    "common/mow-lawn.md": """# mow lawn
-
-> Cut grass with `mow`.
-> Some parts are in other pages.
-> See also: `rake`.
-> More information: <https://example.org/mow>.
-
-- [c]ut the front lawn:
-
-`mow {{front}}`
-
-- Show `mow`'s blades:
-
-`mow --blades`
-""",
+    "common/mow-lawn.md": "# mow lawn\n\n> Cut grass with `mow`.\n> Some parts are in other pages.\n"
+    "> See also: `rake`.\n> More information: <https://example.org/mow>.\n\n- [c]ut the front lawn:\n\n"
+    "`mow {{front}}`\n\n- Show `mow`'s blades:\n\n`mow --blades`\n",
     "linux/mow-lawn.md": "# mow lawn\n\n> Another system's.\n\n- Mow by night:\n\n`mow -n`\n",
     "common/mower.md": "# mower\n\n> This command is an alias of `mow`.\n\n- View documentation:\n\n`tldr mow`\n",
 }
@@ -40,8 +27,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(ROOT / "scripts")
     import make_beir
 
-    yield make_beir
-    del sys.modules["make_beir"]
+    return make_beir
 
 
 def read(folder: Path) -> tuple[dict[str, tuple[str, str]], dict[str, str], dict[str, list[str]]]:
@@ -92,28 +78,20 @@ def test_cut(script: Any, tmp_path: Path) -> None:
     assert passages == {pid: ("T", text) for pid, text in parts.items()}
     assert asked == queries
     assert qrels == {"train": ["q1\td1#1\t2", "q1\td2#0\t0"], "test": ["q2\td1#2\t1", "q3\td1#0\t1", "q3\td9\t1"]}
+    for text, words, overlap, blocks in (
+        ("  one two\nthree ", 3, 2, ["one two\nthree"]),
+        ("a b c d e f", 3, 2, ["a b c", "b c d", "c d e", "d e f"]),
+        ("今天很好。 fine", 4, 0, ["今天很好", "。 fine"]),
+        ("ที่นี่ดี ok", 2, 0, ["ที่นี่", "ดี ok"]),  # characters stay with their marks
+    ):
+        assert script.blocks(text, words, overlap) == blocks
     with pytest.raises(UserError, match="--overlap is 4: must be from 0 to below --words, 4"):
         script.cut(long, tmp_path / "bad", 4, 4)
 
 
-@pytest.mark.parametrize(
-    ("text", "words", "overlap", "blocks"),
-    [
-        ("  one two\nthree ", 3, 2, ["one two\nthree"]),
-        ("a b c d e", 2, 0, ["a b", "c d", "e"]),
-        ("a b c d e f", 3, 2, ["a b c", "b c d", "c d e", "d e f"]),
-        ("今天很好。 fine", 4, 0, ["今天很好", "。 fine"]),
-        ("ที่นี่ดี ok", 2, 0, ["ที่นี่", "ดี ok"]),  # characters stay with their marks
-    ],
-)
-def test_blocks(script: Any, text: str, words: int, overlap: int, blocks: list[str]) -> None:
-    assert script.blocks(text, words, overlap) == blocks
-
-
 def test_tldr(script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of a clone of tldr-pages, with the kept splits."""
-    ours = pl.read_parquet(script.OUR_SPLIT)
-    assert ours["split"].value_counts(sort=True).rows() == [("test", 9374), ("dev", 3125)]
+    assert pl.read_parquet(script.OUR_SPLIT)["split"].value_counts(sort=True).rows() == [("test", 9374), ("dev", 3125)]
     write_files(tmp_path / "clone/pages", PAGES)
     dev, test = (script.hashed("pmow-lawn", caption) for caption in ("Show mow's  blades", "`mow` by [n]ight"))
     monkeypatch.setattr(script, "OUR_SPLIT", tmp_path / "split.parquet")

@@ -9,12 +9,9 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from gnn_encoder.base import tables
-from gnn_encoder.base.judgements import find_identical
 from gnn_encoder.base.tables import SPLITS
 
 from ..project import ROOT
-from ..texts import write
 from .conftest import Prepared, Refused, Write, rows
 from .sources import ASH, BEIR, OAK, PASSAGES, QUERIES, SOURCES, YEW, lines
 
@@ -29,7 +26,9 @@ def statistics(target: Path) -> dict[str, dict[str, int]]:
     return dict(json.loads((target / "statistics.json").read_text()))
 
 
-def test_tables(folder: Write, prepared: Prepared) -> None:
+def test_tables_and_what_is_left_out(folder: Write, prepared: Prepared, caplog: pytest.LogCaptureFixture) -> None:
+    """p8 has neither text nor title and takes its judgement with it; q4 has no positive; one judgement is repeated."""
+    caplog.set_level(logging.INFO)
     target = prepared(source="beir", path=str(folder(BEIR)))
     assert rows(target / "passages.parquet") == [*PASSAGES[:3], ("p4", "", "Café")]
     # In the order of queries.jsonl; q4 is in no split.
@@ -45,16 +44,12 @@ def test_tables(folder: Write, prepared: Prepared) -> None:
         "test": {"queries": 2, "judgements": 2},
         "left_out_or_replaced": {"texts_replaced_by_titles": 1},
     }
-
-
-def test_what_is_left_out(folder: Write, prepared: Prepared, caplog: pytest.LogCaptureFixture) -> None:
-    """p8 has neither text nor title and takes its judgement with it; q4 has no positive; one judgement is repeated."""
-    caplog.set_level(logging.INFO)
     more = {
         "corpus.jsonl": lines({"_id": "p8", "title": "", "text": " "}, {"_id": "p9", "title": "No"}),
         "qrels/train.tsv": "q1\tp8\t1\nq1\tp9\t1\nq4\tp1\t0\nq1\tp1\t2\n",
     }
-    target = prepared(source="beir", path=str(folder(BEIR | {name: BEIR[name] + text for name, text in more.items()})))
+    path = folder(BEIR | {name: BEIR[name] + text for name, text in more.items()})
+    target = prepared(source="beir", path=str(path), out="more")
     assert rows(target / "passages.parquet")[4:] == [("p9", "", "No")]
     assert rows(target / "qrels" / "train.parquet")[4:] == [("q1", "p9", 1)]
     dropped = {"empty_passages": 1, "texts_replaced_by_titles": 2, "judgements_of_empty_passages": 1}
@@ -89,37 +84,25 @@ def test_splits_that_are_judged_by_answers(folder: Write, prepared: Prepared) ->
     assert rows(target / "queries" / "dev.parquet")[0][2] == [] and rows(target / "qrels" / "dev.parquet")
 
 
-@pytest.mark.parametrize("text", ["Is yew poisonous?", " is  YEW pois\u00adonous"])
-def test_queries_in_two_splits_are_said(
-    folder: Write, prepared: Prepared, caplog: pytest.LogCaptureFixture, text: str
-) -> None:
-    queries = BEIR["queries.jsonl"] + lines({"_id": "q6", "text": text})
+def test_queries_in_two_splits_are_said(folder: Write, prepared: Prepared, caplog: pytest.LogCaptureFixture) -> None:
+    queries = BEIR["queries.jsonl"] + lines({"_id": "q6", "text": " is  YEW pois\u00adonous"})
     prepared(source="beir", path=str(folder(BEIR | {"queries.jsonl": queries, "qrels/test.tsv": "q6\tp2\t1\n"})))
-    assert [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING] == [
-        "warning: 1 queries are in both dev and test: measures will flatter"
-    ]
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert told == ["warning: 1 queries are in both dev and test: measures will flatter"]
 
 
-def without_dev(folder: Write) -> dict[str, Any]:
-    path = Path(TINY["path"])
+def test_dev_is_cut_from_train_by_the_seed(folder: Write, prepared: Prepared, caplog: pytest.LogCaptureFixture) -> None:
+    full, source = qids(prepared(**TINY), "train"), Path(TINY["path"])
     names = ("corpus.jsonl", "queries.jsonl", "qrels/train.tsv", "qrels/test.tsv")
-    return {"source": "beir", "path": str(folder({name: (path / name).read_bytes() for name in names}))}
-
-
-def test_dev_is_cut_from_train(folder: Write, prepared: Prepared, caplog: pytest.LogCaptureFixture) -> None:
-    full = qids(prepared(**TINY), "train")
+    keys: dict[str, Any] = TINY | {"path": str(folder({name: (source / name).read_bytes() for name in names}))}
     caplog.set_level(logging.INFO)
-    target = prepared(**without_dev(folder), dev_fraction=0.2, seed=2, out="cut")
+    target = prepared(**keys, dev_fraction=0.2, seed=2, out="cut")
     train, dev = qids(target, "train"), qids(target, "dev")
     assert "no dev split in the source: 12 training queries, drawn with seed 2, become dev" in caplog.text
     assert (len(train), len(dev), sorted(train + dev)) == (48, 12, sorted(full))
     assert train == [qid for qid in full if qid in train] and dev != full[:12]  # in the source's order
     for split, chosen in (("train", train), ("dev", dev)):
         assert set(pl.read_parquet(target / "qrels" / f"{split}.parquet")["qid"]) == set(chosen)
-
-
-def test_draws_depend_on_the_seed_only(folder: Write, prepared: Prepared) -> None:
-    keys = without_dev(folder)
     one, same, other = (prepared(**keys, out=f"{i}", seed=s, train_queries=20) for i, s in enumerate((1, 1, 2)))
     assert qids(one, "train") == qids(same, "train") != qids(other, "train")
     assert qids(one, "dev") == qids(same, "dev") != qids(other, "dev")
@@ -160,8 +143,7 @@ def test_the_users_unlabelled_queries_stand_after_the_hidden_ones(prepared: Prep
     (own := tmp_path / "own.txt").write_text("\n".join(["what is new?", *hidden["text"], "and what else?"]))
     target = prepared(**keys, unlabelled=str(own))
     assert qids(target, "unlabelled") == [*hidden["qid"], "unlabelled-0", "unlabelled-1"] and len(hidden) == 10
-    judged = pl.read_parquet(target / "qrels" / "unlabelled.parquet")["qid"]
-    assert set(judged) == set(hidden["qid"])
+    assert set(pl.read_parquet(target / "qrels" / "unlabelled.parquet")["qid"]) == set(hidden["qid"])
 
 
 def test_batches_join_without_a_seam(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,70 +163,49 @@ def test_batches_join_without_a_seam(prepared: Prepared, monkeypatch: pytest.Mon
 TREES = [
     ("p0", "Oak", "An oak is a tree."),
     ("p1", "", "A yew is a tree."),
-    ("p2", "Oak", "An oak is a tree."),
+    ("p2", "Oak ", "An oak\n\nis a  tree."),  # a copy of p0
     ("p3", "Elm", "An oak is a tree."),  # another title: no copy
     ("a1", "Ash", "Ash wood bends well. It is used for oars."),
-    ("p5", "", "A yew\u200b is a t\u00adree."),
+    ("p5", "", "A yew\u200b is a t\u00adree."),  # a copy of p1
     ("7", "", "Elms are rare."),
     ("p7", "", "What is an elm?"),
+    ("p8", "OAK", "An oak is a tree."),  # other letters: no copy
+    ("p9", "", "Caf\u00e9"),
+    ("p10", " ", "Cafe\u0301 "),  # a copy of p9
+    ("d#0", "", "It is fine."),
 ]
 ASKED = {
-    "q0": "An oak is a tree.",  # the text of p0, p2 and p3
+    "q0": "An oak is a tree.",  # the text of p0, p2, p3 and p8
     "q1": "A yew is a tree.",  # that of p1 and p5, of which p5 is relevant
-    "a1": "Ash wood bends well.",  # the id of a1, and the beginning of its text
+    "a1": "\tAsh wood BENDS well.\n",  # the id of a1, and the beginning of its text
     "7": "Is oak wood heavy?",  # an id that says nothing
+    "q2": "CAFE\u0301",
+    "d": "Is it \ufb01ne?  It is Fine. Is it?",  # holds a part of the document with its id
+    "q3": "Anoakisatree.",
     "q4": " What is an elm? ",
-    "q5": "Oak An oak is a tree.",  # that of p0 and p2 with their title
+    "q5": "oak AN oak is a\u00a0tree.",  # that of p0, p2 and p8 with their title
     "q6": "Elm",  # a title alone is not the passage
 }
 SOURCE = {
     "corpus.jsonl": lines(*({"_id": pid, "title": title, "text": text} for pid, title, text in TREES)),
     "queries.jsonl": lines(*({"_id": qid, "text": text} for qid, text in ASKED.items())),
-    "qrels/train.tsv": "q0\tp1\t1\nq1\tp5\t1\na1\tp7\t1\n7\t7\t0\n7\tp0\t1\n",
+    "qrels/train.tsv": "q0\tp1\t1\nq1\tp5\t1\na1\tp7\t1\n7\t7\t0\n7\tp0\t1\nq2\tp1\t1\nd\tp1\t1\nq3\tp1\t1\n",
     "qrels/dev.tsv": "q4\t7\t1\nq5\tp1\t1\n",
     "qrels/test.tsv": "q6\tp3\t1\n",
 }
 
 
-def test_copies_and_queries_that_are_passages(folder: Write, prepared: Prepared) -> None:
+@pytest.mark.parametrize("row_group", [3, 16_384])
+def test_copies_and_queries_that_are_passages(
+    folder: Write, prepared: Prepared, monkeypatch: pytest.MonkeyPatch, row_group: int
+) -> None:
+    """White space, invisible characters and how characters are stored make no other text."""
+    monkeypatch.setattr("gnn_encoder.base.tables.ROW_GROUP", row_group)
     found = prepared(source="beir", path=str(folder(SOURCE))) / "identical"
-    assert rows(found / "copies.parquet") == [(2, 0), (5, 1)]
-    assert rows(found / "train.parquet") == [(0, 0), (0, 2), (0, 3), (2, 4)]
-    assert rows(found / "dev.parquet") == [(0, 7), (1, 0), (1, 2)]
+    assert rows(found / "copies.parquet") == [(2, 0), (5, 1), (10, 9)]
+    assert rows(found / "train.parquet") == [(0, 0), (0, 2), (0, 3), (0, 8), (2, 4), (4, 9), (4, 10), (5, 11)]
+    assert rows(found / "dev.parquet") == [(0, 7), (1, 0), (1, 2), (1, 8)]
     assert rows(found / "test.parquet") == rows(found / "unlabelled.parquet") == []
     told = statistics(found.parent)
-    assert told["passages"] == {"passages": 8, "copies_of_another": 2}
-    assert told["train"]["queries_that_are_passages"] == 2 and "queries_that_are_passages" not in told["test"]
-
-
-ROWS = [
-    ("a", "Ash", "It bends well.  It is used."),
-    ("b", "Ash ", "It bends well.\n\nIt is used."),  # a copy
-    ("c", "ASH", "It bends well. It is used."),  # other letters are no copy
-    ("e", "", "It bends well. It is used"),
-    ("f", "", "Caf\u00e9"),
-    ("g", " ", "Cafe\u0301 "),  # a copy
-    ("h", "x", "CAFÉ"),
-    ("d#0", "", "It is fine."),
-]
-
-
-@pytest.mark.parametrize(
-    ("qid", "asked", "own"),
-    [
-        ("q", "It bends well.\u00a0 it is used.", [0, 1, 2]),
-        ("q", "ash it BENDS well. It is used.", [0, 1, 2]),  # with its title
-        ("q", "cafe\u0301", [4, 5, 6]),
-        ("a", "\tIt bends WELL.\n", [0]),  # the beginning of the passage with its id
-        ("d", "Is it ﬁne?  It is Fine. Is it?", [7]),  # holds a part of the document with its id
-        ("q", "Itbendswell. Itisused.", []),
-    ],
-)
-def test_white_space_and_how_characters_are_stored_make_no_other_text(
-    qid: str, asked: str, own: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gnn_encoder.base.tables.ROW_GROUP", 3)
-    write(tmp_path / "passages.parquet", tables.PASSAGES, *zip(*ROWS, strict=True))
-    found, mine = find_identical(tmp_path / "passages.parquet", pl.DataFrame({"qid": [qid], "text": [asked]}))
-    assert sorted(mine["passage"]) == own
-    assert (found.copies.tolist(), found.firsts.tolist()) == ([1, 5], [0, 4])
+    assert told["passages"] == {"passages": 12, "copies_of_another": 3}
+    assert told["train"]["queries_that_are_passages"] == 4 and "queries_that_are_passages" not in told["test"]

@@ -49,22 +49,13 @@ def test_hash_splits_have_their_shares_and_do_not_move() -> None:
     assert stable_hash("ash") == "a022a22c1a1a6a37"  # of another process, and of every other machine
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("Is yew poisonous?", "is YEW\tpoisonous", True),
-        ("e-mail", "e mail", True),
-        ("Straße", "STRASSE", True),
-        ("\u0130stanbul", "istanbul", True),
-        ("pass\u00adword", "PASS\u200bword", True),  # a soft hyphen, and a blank of no width
-        ("cafe\u0301", "CAFÉ", True),  # NFKC
-        ("c#", "c", False),
-        ("50%", "50", False),
-    ],
-)
-def test_what_is_one_query(one: str, other: str, same: bool) -> None:
-    a, b = pl.DataFrame({"text": [one, other]}).select(normal_form(pl.col("text")))["text"]
-    assert (a == b) is same
+def test_what_is_one_query() -> None:
+    """Also with a soft hyphen, a blank of no width, and characters that Unicode stores in two ways."""
+    same = [("Is yew poisonous?", "is YEW\tpoisonous"), ("e-mail", "e mail"), ("Straße", "STRASSE")]
+    same += [("\u0130stanbul", "istanbul"), ("pass\u00adword", "PASS\u200bword"), ("cafe\u0301", "CAFÉ")]
+    for pairs, expected in ((same, True), ([("c#", "c"), ("50%", "50")], False)):
+        table = pl.DataFrame(pairs, ["one", "other"], orient="row").select(normal_form(pl.all()))
+        assert (table["one"] == table["other"]).to_list() == [expected] * len(pairs)
 
 
 # --- without labels ---------------------------------------------------------------------------------------------------
@@ -77,7 +68,6 @@ def own(path: Path, content: bytes | list[str]) -> list[str]:
     else:
         pl.DataFrame({"passage": 3, "text": content}).write_parquet(path)
     found = own_queries(path, [pl.Series("train", ["Seven  years?"]), pl.Series("test", ["nine?"])])
-    assert all(answers == [] for answers in found["answers"].to_list())
     assert found["qid"].to_list() == [f"unlabelled-{number}" for number in range(len(found))]
     return found["text"].to_list()
 
@@ -91,8 +81,7 @@ def test_unlabelled(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     content = b"seven years?\none?\nONE\nNine\ntwo?\n one? \nc#\nc\n?\n!\n?\n"
     assert own(path, content) == ["one?", "two?", "c#", "c", "?", "!"]
     assert caplog.messages == [f"{path}: 6 queries; 5 more repeat one of them or of the data's, and are left out"]
-    packed = gzip.compress(b"what  is\tthis?\nand that?\n")
-    assert own(tmp_path / "own.txt.gz", packed) == ["what is this?", "and that?"]
+    assert own(tmp_path / "own.txt.gz", gzip.compress(b"what  is\tthis?\nthat?\n")) == ["what is this?", "that?"]
     assert own(tmp_path / "generated.parquet", ["one?", "two?"]) == ["one?", "two?"]
 
 

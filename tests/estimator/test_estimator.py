@@ -28,26 +28,19 @@ def test_the_example_runs() -> None:
     assert found.attempted > 0 and found.failed == 0
 
 
-def test_it_learns_and_says_what_it_did(fitted: GNNEncoder) -> None:
+def test_it_learns_the_same_with_the_same_seed_and_leaves_no_trace_outside(fitted: GNNEncoder) -> None:
     informed = fitted.transform(DATA.passages)
-    assert informed.shape == (M, D) and informed.dtype == np.float32
-    assert DATA.right(informed) > DATA.right(DATA.passages) + 0.15
+    assert DATA.right(informed) > DATA.right(DATA.passages) + 0.15 and informed.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(informed, axis=1), 1, atol=1e-5)
-    assert fitted.n_features_in_ == D and fitted.graph_.passages.shape == (N, 4)
     assert (fitted.graph_.passages[:, 0] == DATA.labels[:, 1]).all(), "labelled passages come first"
     scores = [row["dev_rr10"] for row in fitted.history_ if row["dev_rr10"] is not None]
     assert len(scores) > 1 and max(scores) > 0
-
-
-def test_same_seed_same_bytes_and_no_trace_outside(fitted: GNNEncoder) -> None:
     torch.manual_seed(0)
     before = torch.random.get_rng_state()
     again = DATA.fit()
     assert torch.equal(torch.random.get_rng_state(), before)
-    for name, weight in fitted.gnn_.state_dict().items():
-        assert torch.equal(again.gnn_.state_dict()[name], weight)
-    assert again.transform(DATA.passages).tobytes() == fitted.transform(DATA.passages).tobytes()
-    assert not np.array_equal(DATA.fit(seed=4).transform(DATA.passages), fitted.transform(DATA.passages))
+    assert again.transform(DATA.passages).tobytes() == informed.tobytes()
+    assert not np.array_equal(DATA.fit(seed=4).transform(DATA.passages), informed)
 
 
 def test_mapped_vectors_of_another_type_and_labels_as_sparse_matrices(tmp_path: Path) -> None:

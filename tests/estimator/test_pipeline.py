@@ -33,7 +33,7 @@ def test_against_train_mgt_and_encode_corpus(
     shutil.copytree(built, tmp_path / "project")
     monkeypatch.chdir(tmp_path / "project")
     set_params(Path(), mgt__labels=labels, mgt__softmax=softmax, mgt__joint__steps=0)
-    call_stage("build_graph", SYSTEM)
+    call_stage("build_graph")
     params, mgt = load_params(), load_params().mgt
     passages = open_matrix(project.embeddings(BASE))
     encoder = load_encoder(project.encoder(BASE), params.encoder)
@@ -42,7 +42,7 @@ def test_against_train_mgt_and_encode_corpus(
     shared = mgt.alone.model_dump() | {"beta": mgt.beta, "negatives": mgt.negatives}
     gnn = GNNEncoder(k=params.build_graph.k, labels=labels, softmax=softmax, seed=params.seed, **shared)
     gnn.fit(passages, queries["train"], pairs["train"].to_numpy(), dev=(queries["dev"], pairs["dev"].to_numpy()))
-    np.testing.assert_array_equal(gnn.graph_.passages, open_graph(SYSTEM).passages)
+    np.testing.assert_array_equal(gnn.graph_.passages, open_graph().passages)
 
     # Both draw hard negatives from the passages that M_de retrieves.
     found, _ = array_top_k(passages, queries["train"], gnn.k)
@@ -53,11 +53,11 @@ def test_against_train_mgt_and_encode_corpus(
     seal(project.EXAMPLES.parent)
     project.POSITIVES.parent.mkdir(exist_ok=True)
     shutil.copy(project.qrels("dev"), project.POSITIVES)
-    call_stage("train_mgt", SYSTEM)
-    trained = QueryPassageGNN.load(project.gnn(SYSTEM))
+    call_stage("train_mgt")
+    trained = QueryPassageGNN.load(project.GNN)
     assert trained.config == gnn.gnn_.config
     for name, weight in gnn.gnn_.state_dict().items():
         assert torch.equal(trained.state_dict()[name], weight), name
-    call_stage("encode_corpus", SYSTEM)
+    call_stage("encode_corpus")
     informed = gnn.transform(passages).astype(params.cache_passages.dtype)
     np.testing.assert_array_equal(informed, open_matrix(project.embeddings(SYSTEM)))

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from gnn_encoder.base.files import write_json
-from gnn_encoder.base.runs import write_run
+from gnn_encoder.base.runs import write_ranking
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES
 from gnn_encoder.pipeline import project
 
@@ -70,7 +69,7 @@ def write_runs(rankings: dict[str, list[list[int]]]) -> None:
     for system, rows in rankings.items():
         for split in ("dev", "test"):
             run, scores = project.run_file(system, split), np.array([[3.0, 2.0, 1.0]] * 3)
-            write_run(run, ["q0", "q1", "q2"], pa.chunked_array([PIDS]), np.array(rows), scores, system)
+            write_ranking(run, (np.array(rows), scores), project.queries(split), project.PASSAGES, system)
 
 
 @pytest.fixture

@@ -180,13 +180,14 @@ def test_a_case_names_the_queries_that_informed_its_passage(one_branch: Path, ti
     """GNN-encoder alone has q1's p1 at rank 1, which M_de ranks second; it loses none at rank 1."""
     write(project.queries("train"), QUERIES, list("tuvwxyz"), ["what?"] * 7, [[]] * 7)
     write(project.qrels("train"), QRELS, ["x", "x", "y"], ["p0", "p1", "p2"], [1, 1, 1])  # as PAIRS
-    asked, nodes = [], pl.Series([f"node {row}" for row in range(7)])
+    write(project.NODES, QUERIES, list("tuvwxyz"), [f"node {row}" for row in range(7)], [[]] * 7)
+    asked = []
 
     def attend(rows: Rows) -> pl.DataFrame:
         asked.extend(rows.tolist())
         return ATTENTION.filter(pl.col("passage").is_in(rows.tolist()))
 
-    told = slices.what_informs(tiny_params.evaluate, np.arange(3), attend, nodes)
+    told = slices.what_informs(tiny_params.evaluate, np.arange(3), attend)
     assert asked == [0, 1, 2] and told["attention"] == slices.attention_shares(ATTENTION, PAIRS)
     assert told["counts"] == {"queries": 3, "won": 1, "lost": 0}
     (case,) = told["cases"]

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 from gnn_encoder.base.tables import QRELS
-from gnn_encoder.data.answers import _opened
 from gnn_encoder.evaluate.slices import About, Properties
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
@@ -141,7 +140,6 @@ def test_a_split_judged_by_answers(folder: Path) -> None:
         write_queries(split, [["Plain", "quotes"], ["gas"], []])
         write(project.qrels(split), QRELS, [], [], [])
     set_params(folder, evaluate__measures=["RR@10", "Success@1", "Success@3", "P@3"])
-    _opened.cache_clear()  # which a process of another folder does not have
     expected = {"bm25": [1 / 2 / 3, 0, 1 / 3, 1 / 9], "dual_encoder": [1 / 3, 1 / 3, 1 / 3, 2 / 9]}
     assert evaluate(folder).returncode == 0
     metrics = read(folder, "test")

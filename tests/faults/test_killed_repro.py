@@ -19,7 +19,7 @@ from ..pipeline.test_dag import outputs
 from ..pipelines import Project, Ran, wait_for
 
 HEAL = Path(__file__).parents[2] / "scripts" / "heal.py"
-BRANCH = "encode_corpus@gnn_encoder"  # with all that it needs
+BRANCH = "encode_corpus"  # with all that it needs
 SECONDS = (0.5, 7.0)  # after which DVC is killed: it needs about two to start, a tiny stage one
 
 

@@ -16,8 +16,8 @@ def test_nothing_is_embedded_without_features(tmp_path: Path, monkeypatch: pytes
     declare(tmp_path)
     monkeypatch.chdir(tmp_path)
     lay_over(["mgt.edge_features=none"])
-    for path in find_stage("embed_edges", ["gnn_encoder"]).inputs:  # empty: reading any of them would fail
+    for path in find_stage("embed_edges", []).inputs:  # empty: reading any of them would fail
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    call_stage("embed_edges", "gnn_encoder")
-    assert [path.name for path in project.edge_features("gnn_encoder").rglob("*")] == [MANIFEST]
+    call_stage("embed_edges")
+    assert [path.name for path in project.EDGE_FEATURES.rglob("*")] == [MANIFEST]

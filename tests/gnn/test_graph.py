@@ -9,7 +9,7 @@ import pytest
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import CANDIDATES, QUERIES, candidates_table, write_table
-from gnn_encoder.gnn.graph import EDGES, NODES, Graph, draw, labelled_first, link, open_graph, reach, write_nodes
+from gnn_encoder.gnn.graph import EDGES, Graph, draw, labelled_first, link, open_graph, reach, write_nodes
 from gnn_encoder.pipeline import project
 
 from ..texts import write_passages, write_queries
@@ -48,16 +48,16 @@ def test_what_is_no_graph(passages: list[list[int]], scores: list[float], told: 
 
 def test_a_graph_of_other_tables_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    folder = project.graph("own")
+    folder = project.GRAPH
     write_table(folder / EDGES, CANDIDATES, [candidates_table(PASSAGES, SCORES.astype(np.float32))])
     for queries, passages, told in ((3, 5, None), (4, 5, "cannot reshape"), (3, 3, "passages are 0 to 3: must be")):
-        write_queries(folder / NODES, ["text"] * queries)
+        write_queries(project.NODES, ["text"] * queries)
         write_passages(project.PASSAGES, [""] * passages, ["text"] * passages)
         if told is None:
-            assert (open_graph("own").edges == small().edges).all()
+            assert (open_graph().edges == small().edges).all()
             continue
         with pytest.raises(UserError, match=f"edges.parquet: {told}.*; run build_graph again"):
-            open_graph("own")
+            open_graph()
 
 
 def pairs_of(*rows: tuple[int, int]) -> pl.DataFrame:
@@ -80,7 +80,7 @@ def test_nodes_are_written_in_order(tmp_path: Path, rows: list[int], own: list[s
         write_table(tmp_path / prefix, QUERIES, batches)
     nodes = np.array(rows, dtype=np.int64)
     write_nodes(tmp_path, training=tmp_path / "t", unlabelled=tmp_path / "u", rows=nodes)
-    assert pl.read_parquet(tmp_path / NODES)["qid"].to_list() == ["t0", "t1", *own]
+    assert pl.read_parquet(tmp_path / project.NODES.name)["qid"].to_list() == ["t0", "t1", *own]
 
 
 def test_draw() -> None:

@@ -56,7 +56,7 @@ def replace_matrix(make: Callable[[np.ndarray], np.ndarray]) -> Change:
         matrix = make(np.load(folder / "embeddings.npy"))
         (folder / "embeddings.npy").unlink()  # it may be a link into a cache
         np.save(folder / "embeddings.npy", matrix)
-        manifest = json.loads((folder / "manifest.json").read_text()) | {"shape": list(matrix.shape), "content": ""}
+        manifest = json.loads((folder / "manifest.json").read_text()) | {"shape": matrix.shape, "sizes": None}
         (folder / "manifest.json").unlink()
         (folder / "manifest.json").write_text(json.dumps(manifest))
 
@@ -89,7 +89,7 @@ def remove(name: str) -> Change:
 # Each mistake in a source's files is a test of tests/data, what is wrong with a value one of its package: here it is
 # what a shell sees. The change, the stage, parts of the message.
 TINY_MODEL = "tests/tiny/model"
-TRAIN, ENCODE, LINK = (f"{stage} gnn_encoder" for stage in ("train_mgt", "encode_corpus", "build_graph"))
+TRAIN, ENCODE, LINK = "train_mgt", "encode_corpus", "build_graph"
 LONGER = params(train_cross_encoder__max_length=200)
 MISTAKES: dict[str, tuple[Change, str, list[str]]] = {
     "duplicate passage id": (
@@ -100,7 +100,7 @@ MISTAKES: dict[str, tuple[Change, str, list[str]]] = {
     "unknown passage": (append(QRELS, b"q00\tnone-1\t1"), "prepare", ["qrels/test.tsv, line 18", "none-1"]),
     "unknown parameter": (params(mgt__betta=0.1), TRAIN, ["params.yaml", "mgt.betta", "not a parameter"]),
     "k beyond the corpus": (params(build_graph__k=121), LINK, ["build_graph.k is 121", "120"]),
-    "unknown graph": (lambda project: None, "train_mgt k_3", ["'k_3'", "gnn_encoder"]),
+    "unknown system": (lambda project: None, "cache_passages m_ce", ["'m_ce'", "dual_encoder"]),
     "cut weights": (cut_off(f"{TINY_MODEL}/model.safetensors"), "train_dual_encoder dual_encoder", [TINY_MODEL]),
     "no tokenizer": (remove(f"{TINY_MODEL}/tokenizer.json"), "train_dual_encoder dual_encoder", [TINY_MODEL]),
     "longer pairs than positions": (LONGER, "train_cross_encoder", ["train_cross_encoder.max_length", "200", "128"]),
@@ -108,7 +108,7 @@ MISTAKES: dict[str, tuple[Change, str, list[str]]] = {
     "NaN": (replace_matrix(with_nan), LINK, [f"{MATRIX}/embeddings.npy", "row 7", "NaN"]),
     "another dimension": (replace_matrix(lambda matrix: matrix[:, :16].copy()), TRAIN, ["16", "32"]),
     "another corpus": (replace_matrix(lambda matrix: matrix[:119].copy()), ENCODE, ["119", "120"]),
-    "no graph": (remove("data/graph/gnn_encoder"), TRAIN, ["data/graph/gnn_encoder", "not built yet", "dvc repro"]),
+    "no graph": (remove("data/graph"), TRAIN, ["data/graph", "not built yet", "dvc repro"]),
 }
 
 
@@ -157,7 +157,7 @@ def small_disk(stages: Any) -> Iterator[Callable[[int], None]]:
 def test_a_full_disk(stages: Any, small_disk: Callable[[int], None]) -> None:
     before = stages.hashes("data", "metrics", "plots")
     small_disk(200)
-    check(stages, stages.stage(*TRAIN.split()), before, "no space left on the disk", "free space")
+    check(stages, stages.stage(TRAIN), before, "no space left on the disk", "free space")
 
 
 def test_a_write_that_fails(stages: Any) -> None:

@@ -33,10 +33,6 @@ CHANGES: dict[str, tuple[Any, list[str]]] = {
 }
 
 
-def matrix(project: Any) -> np.ndarray:
-    return np.load(project.folder / "data" / "embeddings" / "gnn_encoder" / "embeddings.npy").astype(np.float32)
-
-
 @pytest.fixture
 def last_weights(stages: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The experiment, whose trainings end with their last weights: on texts without meaning the start may be best."""
@@ -54,25 +50,26 @@ def vectors(project: Any, system: str = "gnn_encoder") -> Matrix:
 def test_a_parameter_changes_the_passages(last_weights: Any, name: str) -> None:
     value, run = CHANGES[name]
     for stage in TRAIN:
-        call_stage(stage, "gnn_encoder")
+        call_stage(stage)
     before = vectors(last_weights)
     last_weights.set_params(**{name: value})
     for stage in run:
-        call_stage(stage, "gnn_encoder")
+        call_stage(stage)
     assert np.abs(vectors(last_weights) - before).max() > 1e-3
 
 
 def test_each_stage_of_the_card_has_an_effect(last_weights: Any) -> None:
     """Features of every edge, an encoder that moved, a matrix unlike M_de's, an index that holds it."""
-    for stage in ("train_mgt", "encode_corpus", "build_index"):
-        call_stage(stage, "gnn_encoder")
+    for stage in TRAIN:
+        call_stage(stage)
+    call_stage("build_index", "gnn_encoder")
     data, own = last_weights.folder / "data", vectors(last_weights)
     assert np.abs(own - vectors(last_weights, "dual_encoder")).max() > 1e-3
-    places = (data / "dual_encoder", data / "mgt" / "gnn_encoder" / "encoder")
+    places = (data / "dual_encoder", data / "mgt" / "encoder")
     before, after = (load_file(place / "model.safetensors") for place in places)
     assert any(not np.array_equal(before[name], after[name]) for name in before)
-    parts = (data / "edge_features" / "gnn_encoder" / "edges").glob("*.parquet")
-    nodes, k = count_rows(data / "graph" / "gnn_encoder" / "queries.parquet"), load_params().build_graph.k
+    parts = (data / "edge_features" / "edges").glob("*.parquet")
+    nodes, k = count_rows(data / "graph" / "queries.parquet"), load_params().build_graph.k
     assert sum(map(count_rows, parts)) == nodes * k
     index = faiss.read_index(str(data / "indexes" / "gnn_encoder" / "index.faiss"))
     assert np.array_equal(index.reconstruct_n(0, index.ntotal), own)

@@ -22,16 +22,16 @@ SETTINGS["gnn_encoder.train.candidates:WINDOW"] = 16
 PASSES = (
     ("first_retrievers",),
     ("encode_views", "dual_cross"),
-    ("encode_corpus", "gnn_encoder"),
-    ("embed_edges", "gnn_encoder"),
+    ("encode_corpus",),
+    ("embed_edges",),
     ("cache_passages", "dual_encoder"),
     ("denoise",),
     ("pair_label",),
-    ("build_graph", "gnn_encoder"),
+    ("build_graph",),
     ("generate_queries",),
 )
 TRAININGS = (
-    ("train_mgt", "gnn_encoder"),
+    ("train_mgt",),
     ("train_no_gnn",),
     ("train_dual_cross", "dual_cross"),
     ("train_dual_encoder", "pair_pretrained"),
@@ -92,7 +92,7 @@ def assert_alike(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 def test_two_processes_take_the_step_of_one(project: Project) -> None:
-    expected, found = (under_torchrun(project, ranks, ("train_mgt", "gnn_encoder")) for ranks in (1, 2))
+    expected, found = (under_torchrun(project, ranks, ("train_mgt",)) for ranks in (1, 2))
     assert len(found) == 2, "of both phases"
     assert_alike(found, expected)
 

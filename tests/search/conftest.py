@@ -29,9 +29,9 @@ def save_matrix(tmp_path: Path) -> Save:
         folder = tmp_path / name
         shape, dtype = (matrix.shape[0], matrix.shape[1]), str(matrix.dtype)
         facts: dict[str, Any] = {"model_fingerprint": "m", "input_fingerprint": "i", "fingerprint": name}
-        with ArrayWriter(folder, shape, dtype) as writer:
-            writer.write(0, matrix)
-            writer.finish(ArrayManifest(shape=shape, dtype=dtype, views=views, **facts))
+        writer = ArrayWriter(folder, shape, dtype)
+        writer.write(0, matrix)
+        writer.finish(ArrayManifest(shape=shape, dtype=dtype, views=views, **facts))
         return folder
 
     return save

@@ -6,8 +6,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,47 +42,35 @@ class Server:
     def get(self, path: str, **values: str | int) -> httpx.Response:
         return httpx.get(f"{self.url}{path}", params=values, timeout=120)
 
+    def is_ready(self) -> bool:
+        with suppress(httpx.TransportError):
+            return self.get("/healthz").status_code == 200
+        return False
+
     def hits(self, **values: str | int) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.get("/search", **values).json()["hits"]
         return found
 
 
-def until(holds: Callable[[], Any], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
-
-
 @contextmanager
 def serving(root: Path, log: Path) -> Iterator[Server]:
-    """A server on a free port, that looks for new indexes ten times a second."""
+    """A server on a free port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    code = (
-        "import sys; from gnn_encoder import serve; serve.LOOK = 0.1\n"
-        "serve.serve(host='127.0.0.1', port=int(sys.argv[1]), systems=[], hybrid=False, allowed_hosts=[])"
-    )
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "gnn_encoder.cli", "serve", "--port", str(port)]
     with log.open("w") as file:
-        command = [sys.executable, "-c", code, str(port)]
         process = subprocess.Popen(command, cwd=root, stdout=file, stderr=file, env=environment, text=True)
-        server = Server(process, f"http://127.0.0.1:{port}", log)
-
-        def is_ready() -> bool:
-            assert process.poll() is None, log.read_text()
-            try:
-                return server.get("/healthz").status_code == 200
-            except httpx.TransportError:
-                return False
-
-        try:
-            until(is_ready)
-            yield server
-        finally:
-            process.kill()
-            process.wait()
+    server, end = Server(process, f"http://127.0.0.1:{port}", log), time.monotonic() + 60
+    try:
+        while not server.is_ready():
+            assert process.poll() is None and time.monotonic() < end, log.read_text()
+            time.sleep(0.05)
+        yield server
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture(scope="session")

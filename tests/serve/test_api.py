@@ -1,7 +1,5 @@
 """Every endpoint and every bound, in one process."""
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from gnn_encoder import Searcher
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import read_column
-from gnn_encoder.gnn.graph import queries_of
 from gnn_encoder.gnn.neighbourhood import graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
@@ -23,23 +20,18 @@ from gnn_encoder.serve import LOOPBACK, create_app
 from ..built import BASE, SYSTEM
 from .conftest import QUERY
 
-Client = Callable[..., TestClient]
 
-
-@pytest.fixture
-def client(built: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-    """Makes clients of apps over the project."""
+@pytest.fixture(autouse=True)
+def root(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(built)
-    with ExitStack() as stack:
-
-        def make(*systems: str, **options: Any) -> TestClient:
-            app = create_app(systems, **{"hosts": ["*"], **options})
-            return stack.enter_context(TestClient(app, raise_server_exceptions=False))
-
-        yield make
 
 
-def test_search_finds_what_the_searcher_finds(client: Client) -> None:
+def client(*systems: str, **options: Any) -> TestClient:
+    """Of an app over the project."""
+    return TestClient(create_app(systems, **{"hosts": ["*"]} | options), raise_server_exceptions=False)
+
+
+def test_search_finds_what_the_searcher_finds() -> None:
     app = client()
     for system in (SYSTEM, BASE):
         expected = [vars(hit) for hit in Searcher.open(project.index(system)).search(QUERY, 5)]
@@ -51,7 +43,7 @@ def test_search_finds_what_the_searcher_finds(client: Client) -> None:
     assert usual["system"] == "gnn_encoder" and len(usual["hits"]) == 10
 
 
-def test_systems(client: Client) -> None:
+def test_systems() -> None:
     told = client(BASE, SYSTEM).get("/systems").json()
     assert told == {
         "systems": [
@@ -64,17 +56,17 @@ def test_systems(client: Client) -> None:
     assert names == ["gnn_encoder", "dual_encoder", "labels_alone"]
 
 
-def test_an_explanation_is_what_the_network_computes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    params, model = load_params(), project.gnn(SYSTEM)
-    inform = open_informer(SYSTEM, model, graph_encoder(SYSTEM, model, params)[0], params)
+def test_an_explanation_is_what_the_network_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    params = load_params()
+    inform = open_informer(graph_encoder(params)[0], params)
     labelled = pl.read_parquet(project.qrels("train")).filter(pl.col("grade") > 0)
     passages = pl.read_parquet(project.PASSAGES).with_row_index("passage").with_columns(pl.col("passage").cast(int))
-    edges = pl.read_parquet(project.graph(SYSTEM) / "edges.parquet").with_columns(pl.col("passage").cast(int))
+    edges = pl.read_parquet(project.GRAPH / "edges.parquet").with_columns(pl.col("passage").cast(int))
     most = edges.join(passages.join(labelled, on="pid", how="semi"), on="passage").group_by("passage", "pid").len()
     row, pid, _ = most.sort("len", "passage").row(-1)  # of the labelled passages the one that most queries retrieve
     before, after = (np.asarray(open_matrix(project.embeddings(one))[[row]], np.float32) for one in (BASE, SYSTEM))
     *expected, itself = pl.DataFrame(inform.explain(np.array([row]), before)).to_dicts()
-    nodes, asked = pl.read_parquet(queries_of(SYSTEM)).to_dicts(), labelled.filter(pid=pid)["qid"].to_list()
+    nodes, asked = pl.read_parquet(project.NODES).to_dicts(), labelled.filter(pid=pid)["qid"].to_list()
     queries = [
         {"attention": pytest.approx(attention, abs=1e-6), "labelled": nodes[query]["qid"] in asked}
         | {"text": nodes[query]["text"], "kind": "training"}
@@ -98,31 +90,24 @@ def test_an_explanation_is_what_the_network_computes(client: Client, monkeypatch
     assert (found["queries"], found["n_queries"], found["attention_to_itself"]) == ([], 0, 1)
 
 
-def test_bounds(client: Client) -> None:
-    app = client(BASE)
-    for values, told in (
-        ({}, "query: Field required"),
-        ({"query": " \t"}, "query: is empty; give it some words"),
-        ({"query": "\u200b"}, "query: is empty; give it some words"),
-        ({"query": "a" * 1001}, "query: String should have at most 1000 characters"),
-        ({"query": "x", "k": 0}, "k: Input should be greater than or equal to 1"),
-        ({"query": "x", "k": 101}, "k: Input should be less than or equal to 100"),
-    ):
-        answer = app.get("/search", params=values)
-        assert (answer.status_code, answer.json()) == (422, {"detail": told})
-    assert app.get("/search?query=%ff%00life").status_code == 200  # no text, but bounded
-
-
-def test_what_is_not_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = client(BASE)
+def test_bounds_and_what_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    app, explaining = client(BASE), client(SYSTEM)
+    other = "'gnn_encoder' is not served: take one of dual_encoder"
     for server, path, status, told in (
-        (app, "/search?query=x&system=gnn_encoder", 404, "'gnn_encoder' is not served: take one of dual_encoder"),
-        (app, "/explain?pid=city-2&system=gnn_encoder", 404, "'gnn_encoder' is not served: take one of dual_encoder"),
+        (app, "/search", 422, "query: Field required"),
+        (app, "/search?query=%20%09", 422, "query: is empty; give it some words"),
+        (app, "/search?query=\u200b", 422, "query: is empty; give it some words"),
+        (app, f"/search?query={'a' * 1001}", 422, "query: String should have at most 1000 characters"),
+        (app, "/search?query=x&k=0", 422, "k: Input should be greater than or equal to 1"),
+        (app, "/search?query=x&k=101", 422, "k: Input should be less than or equal to 100"),
+        (app, "/search?query=x&system=gnn_encoder", 404, other),
+        (app, "/explain?pid=city-2&system=gnn_encoder", 404, other),
         (app, "/explain?pid=city-2", 409, "M_de has no graph: no query takes part in its passages' vectors"),
-        (client(SYSTEM), "/explain?pid=nothing", 409, "no passage has the id 'nothing'"),
+        (explaining, "/explain?pid=nothing", 409, "no passage has the id 'nothing'"),
     ):
         answer = server.get(path)
         assert (answer.status_code, answer.json()) == (status, {"detail": told})
+    assert app.get("/search?query=%ff%00life").status_code == 200  # no text, but bounded
     assert (app.get("/nothing").status_code, app.put("/search").status_code) == (404, 405)
     assert app.get("/docs").status_code == 404  # its scripts would come from elsewhere
     monkeypatch.setattr(Searcher, "answer", lambda self, queries, k: 1 / 0)
@@ -130,7 +115,7 @@ def test_what_is_not_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> N
     assert failed.status_code == 500 and "division" not in failed.text
 
 
-def test_metrics_and_health(client: Client) -> None:
+def test_metrics_and_health() -> None:
     app = client()
     app.get("/search?query=x")
     app.get("/search?query=")
@@ -143,7 +128,7 @@ def test_metrics_and_health(client: Client) -> None:
     assert all("made-up" not in route for route, _ in counts)
 
 
-def test_headers_are_safe(client: Client) -> None:
+def test_headers_are_safe() -> None:
     app = client(BASE)
     for path in ("/", "/page.js", "/healthz", "/metrics", "/search?query=x", "/search", "/nothing"):
         headers = app.get(path).headers
@@ -151,7 +136,7 @@ def test_headers_are_safe(client: Client) -> None:
         assert headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
 
 
-def test_only_known_hosts_may_call(client: Client) -> None:
+def test_only_known_hosts_may_call() -> None:
     app = client(BASE, hosts=LOOPBACK)
     hosts = {"LocalHost:8000": 200, "127.0.0.1": 200, "[::1]:1": 200, "evil.example:8000": 400, "": 400}
     assert {host: app.get("/systems", headers={"host": host}).status_code for host in hosts} == hosts

@@ -1,6 +1,7 @@
 """Files that are whole or not there: moved into place at once, told by a hash, made again where they are damaged."""
 
 import errno
+import gzip
 import hashlib
 import json
 import logging
@@ -9,23 +10,27 @@ import re
 import shutil
 import time
 import unicodedata
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 import regex
 from pydantic import TypeAdapter, ValidationError
 
 from gnn_encoder.base import distributed
-from gnn_encoder.base.errors import UserError, not_built
+from gnn_encoder.base.errors import UserError, check_file, not_built
 
 MANIFEST = "manifest.json"
 SCRATCH = Path(".scratch")  # where work waits that is not finished, and small caches lie; git and DVC ignore it
 WORK = ".work"  # subfolder of an unfinished artifact, for files that only a resumed call needs; deleted at the end
 Form = TypeVar("Form")
+_digest = partial(hashlib.blake2b, digest_size=16)
 log = logging.getLogger(__name__)
 
 
@@ -140,10 +145,6 @@ def _path_digest(path: Path) -> bytes:
     return digest.digest()
 
 
-def _digest(data: bytes = b"") -> hashlib.blake2b:
-    return hashlib.blake2b(data, digest_size=16)
-
-
 def code_fingerprint(paths: Iterable[Path], root: Path | None = None) -> str:
     """Hash Python files and folders of them, so that half-done work is resumed only by the code that began it.
 
@@ -167,15 +168,15 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 
 def seal(folder: Path) -> None:
-    """Write into an artifact's manifest what the folder holds, by which `is_damaged` tells."""
-    write_json(folder / MANIFEST, _manifest(folder) | {"content": _content(folder)})
+    """Write into an artifact's manifest which files the folder holds, by which `is_damaged` tells."""
+    write_json(folder / MANIFEST, _manifest(folder) | {"sizes": _sizes(folder)})
 
 
 def is_damaged(folder: Path) -> bool:
-    """Whether a sealed artifact holds anything else than when it was sealed. All is read: a second a gigabyte."""
+    """Whether a sealed artifact lacks a file, or has another or one of another size; what they hold is DVC's matter."""
     try:
-        sealed = _manifest(folder).get("content")
-        return bool(sealed) and sealed != _content(folder)
+        sealed = _manifest(folder).get("sizes")
+        return sealed is not None and sealed != _sizes(folder)
     except UserError:
         return True
 
@@ -187,11 +188,10 @@ def check_undamaged(path: Path) -> None:
             raise UserError(f"{folder}: damaged: it does not hold what its stage wrote; make it again (`dvc repro`)")
 
 
-def _content(folder: Path) -> str:
-    """A hash of all files but the manifest, and of what that says of other things."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / MANIFEST)
-    manifest = {name: value for name, value in _manifest(folder).items() if name != "content"}
-    return fingerprint(*files, names=[str(path.relative_to(folder)) for path in files], manifest=manifest)
+def _sizes(folder: Path) -> dict[str, int]:
+    """Bytes of each file but the manifest, by its path."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path != folder / MANIFEST)
+    return {path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(files)}
 
 
 def cached(place: Path, name: str, key: str, make: Callable[[Path], None], *, keep: int) -> Path:
@@ -233,6 +233,18 @@ INVISIBLE = INSIDE_WORDS + r"\u200B"
 EMPTY = re.compile(rf"[\s{INVISIBLE}]*")
 
 
+@contextmanager
+def open_binary(path: Path) -> Iterator[BinaryIO]:
+    """Open a plain or gzip file, whatever its name is, as a stream of its plain bytes; once, since it may be a pipe."""
+    check_file(path)
+    with path.open("rb") as file:
+        packed = path.suffix == ".gz" or file.peek(2).startswith(GZIP)
+        try:
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise UserError(f"{path}: gzip data cut off or damaged ({error}); fetch or compress it again") from error
+
+
 def without_marks(line: bytes) -> bytes:
     """A line without the byte order marks at its start."""
     while line.startswith(BYTE_ORDER_MARK):
@@ -263,11 +275,6 @@ def words(text: str) -> list[str]:
     text = unicodedata.normalize("NFKC", HIDDEN.sub("", text)).casefold().replace("i\u0307", "i")
     found: list[str] = []
     for run in ANY.findall(unicodedata.normalize("NFKC", text)):
-        found += _pairs(run) if WITHOUT_SPACES.match(run) else [run]
+        letters = regex.findall(r"\X", run) if WITHOUT_SPACES.match(run) else [run]  # characters with their marks
+        found += map("".join, pairwise(letters)) if len(letters) > 1 else letters
     return found
-
-
-def _pairs(run: str) -> list[str]:
-    """Characters with their marks, each with the next one."""
-    letters = regex.findall(r"\X", run)
-    return [a + b for a, b in zip(letters, letters[1:], strict=False)] or letters

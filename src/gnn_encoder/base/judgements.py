@@ -25,7 +25,6 @@ from gnn_encoder.base.tables import (
     PASSAGES,
     SPLITS,
     UNLABELLED,
-    open_table,
     read_table,
     with_title,
     write_table,
@@ -34,28 +33,17 @@ from gnn_encoder.base.tables import (
 
 def relevant_pairs(queries: Path, qrels: Path, passages: Path) -> pl.DataFrame:
     """Pairs of a split that are judged relevant, as row numbers of its tables: columns `query`, `passage`, sorted."""
-    query_rows = pl.scan_parquet(queries).select("qid").with_row_index("query")
-    passage_rows = pl.scan_parquet(passages).select("pid").with_row_index("passage")
-    pairs = pl.scan_parquet(qrels).filter(pl.col("grade") > 0).join(query_rows, on="qid").join(passage_rows, on="pid")
-    return pairs.select(pl.col("query", "passage").cast(pl.Int32)).unique().sort("query", "passage").collect()
+    judged = with_rows(pl.read_parquet(qrels).filter(pl.col("grade") > 0), queries, passages)
+    return judged.select("query", "passage").unique().sort("query", "passage")
 
 
 def pair_counts(queries: Path, counts: Path, passages: Path) -> pl.DataFrame:
-    """How often pairs were logged, by a COUNTS table: columns `query`, `passage` (rows of the tables), `count`.
-
-    Pairs of queries that are not in `queries` are passed over.
-    """
-    table = read_table(counts, COUNTS)
-    if table.is_empty():  # the source does not count: the passages need not be read
-        return table.select(query=pl.lit(0, pl.Int32), passage=pl.lit(0, pl.Int32), count="count")
-    return with_rows(table, queries, passages).select("query", "passage", "count")
+    """How often pairs of these queries were logged, by a COUNTS table: columns `query`, `passage` (rows), `count`."""
+    return with_rows(read_table(counts, COUNTS), queries, passages).select("query", "passage", "count")
 
 
 def with_rows(run: pl.DataFrame, queries: Path, passages: Path) -> pl.DataFrame:
-    """Add the row numbers of a run's qid and pid in their tables to the run, as columns `query` and `passage`.
-
-    A line of the run is left out when its query or its passage is not in the table.
-    """
+    """Add the row numbers of qid and pid in their tables, as columns `query` and `passage`, to the lines with both."""
     wanted = run["pid"].unique().implode()
     query_rows = pl.scan_parquet(queries).select("qid").with_row_index("query").collect()
     passage_rows = pl.scan_parquet(passages).select("pid").with_row_index("passage").filter(pl.col("pid").is_in(wanted))
@@ -74,9 +62,7 @@ def contains(known: Rows, keys: Rows) -> NDArray[np.bool_]:
     """Membership of `keys` (any shape) in the sorted array `known`."""
     if len(known) == 0:
         return np.zeros(keys.shape, dtype=bool)
-    at = np.searchsorted(known, keys).clip(max=len(known) - 1)
-    found: NDArray[np.bool_] = known[at] == keys
-    return found
+    return np.asarray(known[np.searchsorted(known, keys).clip(max=len(known) - 1)] == keys)
 
 
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
@@ -136,8 +122,8 @@ class Identical:
         """
         if not len(self.copies) and self.own.is_empty():
             return found
-        same = pl.concat([self._with_first(one.select("query", "passage")) for one in (pairs, self.own)])
-        others = self._with_first(found.join(pairs, on=["query", "passage"], how="anti"))
+        same = pl.concat([self.with_first(one.select("query", "passage")) for one in (pairs, self.own)])
+        others = self.with_first(found.join(pairs, on=["query", "passage"], how="anti"))
         others = others.join(same, on=["query", "first"], how="anti").sort("query", "rank")
         others = others.unique(["query", "first"], keep="first", maintain_order=True).drop("first")
         kept = pl.concat([found.join(pairs, on=["query", "passage"], how="semi"), others]).sort("query", "rank")
@@ -171,7 +157,8 @@ class Identical:
         order = np.argsort(self.firsts, kind="stable")
         return order, self.firsts[order]
 
-    def _with_first(self, pairs: pl.DataFrame) -> pl.DataFrame:
+    def with_first(self, pairs: pl.DataFrame) -> pl.DataFrame:
+        """Pairs with the column `first`: the first passage with the title and text of each."""
         return pairs.with_columns(first=pl.Series(self.first(pairs["passage"].to_numpy()), dtype=pl.Int64))
 
 
@@ -186,7 +173,7 @@ def write_identical(prepared: Path, folder: Path) -> dict[str, dict[str, int]]:
         pl.read_parquet(path, columns=["qid", "text"]).with_row_index("query").with_columns(split=pl.lit(split))
         for split, path in queries.items()
     )
-    identical, own = find_identical(passages, pl.concat(asked))
+    identical, own = _find_identical(passages, pl.concat(asked))
     copies = pl.DataFrame({"passage": identical.copies, "first": identical.firsts})
     write_table(folder / "copies.parquet", COPIES, [copies.to_arrow()])
     counts = {"passages": {"copies_of_another": len(copies)}}
@@ -198,19 +185,17 @@ def write_identical(prepared: Path, folder: Path) -> dict[str, dict[str, int]]:
     return counts
 
 
-def find_identical(passages: Path, queries: pl.DataFrame) -> tuple[Identical, pl.DataFrame]:
-    """The copies of a passages table, and the queries that are passages, with the row of the passage.
+def _find_identical(passages: Path, queries: pl.DataFrame) -> tuple[Identical, pl.DataFrame]:
+    """The copies of a passages table; the queries that are passages: their columns query and split, with `passage`.
 
     A query is a passage itself if its text is the passage's text, with its title or without, or if both have the same
     id and the text of one begins with the other: the same id alone says nothing where both are counted from 0. It is
-    all passages that its text holds of a document with its id.
-
-    Memory: 8 bytes a passage, and the queries. `queries` has columns qid, text and others, which come back, but for
-    text, with `passage`.
+    all passages that its text holds of a document with its id. Memory: 8 bytes a passage, and the queries.
     """
     asked, first = queries.with_columns(asked=without_case(one_form(pl.col("text")))).drop("text"), 0
     hashes, own = [np.empty(0, dtype=np.uint64)], list[pl.DataFrame]()
-    for batch in tqdm(open_table(passages, PASSAGES).iter_batches(tables.ROW_GROUP), desc="identical", unit=" batches"):
+    batches = tables.open_table(passages, PASSAGES).iter_batches(tables.ROW_GROUP)
+    for batch in tqdm(batches, desc="identical", unit=" batches"):
         texts = pl.DataFrame(batch).with_columns(one_form(pl.col(name)) for name in ("title", "text"))
         hashes.append(texts.select(pl.concat_str("title", "text", separator="\n")).to_series().hash(seed=0).to_numpy())
         own.append(_own_passages(texts.with_row_index("passage", first), asked))
@@ -223,18 +208,13 @@ def _own_passages(texts: pl.DataFrame, queries: pl.DataFrame) -> pl.DataFrame:
     """The queries that are some passages. `texts`: columns passage, pid, title, text, in one form."""
     whole = pl.Series("whole", list(map(with_title, texts["title"], texts["text"])), pl.String)
     texts = texts.with_columns(whole).with_columns(without_case(pl.col(name)) for name in ("text", "whole"))
-    same_id = texts.join(queries.with_columns(pid="qid"), on="pid").filter(
-        pl.any_horizontal(
-            one.str.starts_with(other)
-            for name in ("text", "whole")
-            for one, other in ((pl.col(name), pl.col("asked")), (pl.col("asked"), pl.col(name)))
-        )
-    )
+    asked = pl.col("asked")
+    begins = [one.str.starts_with(asked) | asked.str.starts_with(one) for one in (pl.col("text"), pl.col("whole"))]
+    same_id = texts.join(queries.with_columns(pid="qid"), on="pid").filter(pl.any_horizontal(begins))
     parts = texts.with_columns(qid=pl.col("pid").str.extract(r"^(.*)#[0-9]+$")).drop_nulls("qid")
-    held = parts.join(queries, on="qid").filter(pl.col("asked").str.contains(pl.col("text"), literal=True))
+    held = parts.join(queries, on="qid").filter(asked.str.contains(pl.col("text"), literal=True))
     same_text = [texts.join(queries, left_on=name, right_on="asked") for name in ("text", "whole")]
-    wanted = [*(name for name in queries.columns if name != "asked"), "passage"]
-    return pl.concat(found.select(wanted) for found in (same_id, held, *same_text))
+    return pl.concat(found.select("query", "split", "passage") for found in (same_id, held, *same_text))
 
 
 def _copies(hashes: Rows) -> tuple[Rows, Rows]:
@@ -248,15 +228,8 @@ def _copies(hashes: Rows) -> tuple[Rows, Rows]:
 
 def _own_pairs(own: pl.DataFrame, relevant: pl.DataFrame, identical: Identical) -> pl.DataFrame:
     """Own passages with all their copies, unless one of these is relevant: columns query, passage, sorted."""
-    if own.is_empty():
-        return NO_PAIRS
-    firsts = (
-        one.select(
-            pl.col("query").cast(pl.Int32), first=pl.Series(identical.first(one["passage"].to_numpy().astype(np.int64)))
-        )
-        for one in (own, relevant)
-    )
-    left = next(firsts).unique().join(next(firsts), on=["query", "first"], how="anti")
+    mine = identical.with_first(own.with_columns(pl.col("query").cast(pl.Int32))).unique(["query", "first"])
+    left = mine.join(identical.with_first(relevant), on=["query", "first"], how="anti")
     passages, place = identical.with_copies(left["first"].to_numpy())
     return pl.DataFrame({"query": left["query"].gather(place), "passage": passages}).sort("query", "passage")
 

@@ -1,12 +1,12 @@
 """Arrays that many functions take and return, matrices on disk, and work that is done window by window."""
 
+import math
 import mmap
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -63,7 +63,6 @@ class ArrayManifest(Origin):
     fingerprint: str
     views: int = 1  # rows a passage: row r is view r % views of passage r // views
     complete: bool = True
-    content: str = field(default="", compare=False)  # what fingerprint.seal found
 
 
 class ArrayWriter:
@@ -74,45 +73,33 @@ class ArrayWriter:
 
     def __init__(self, folder: Path, shape: tuple[int, int], dtype: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, path = folder, folder / MATRIX
+        self._folder, self._matrix, self._flags, self._dtype = folder, folder / MATRIX, folder / DONE, np.dtype(dtype)
+        self._row, self._bytes = (math.prod(some) * self._dtype.itemsize for some in (shape[1:], shape))
         if distributed.is_first():
-            if not path.exists():
-                needed = int(np.prod(shape)) * np.dtype(dtype).itemsize
-                check_room(folder, needed, "set cache_passages.dtype to float16 if it is float32")
-                partial = path.with_name(f".{MATRIX}")
-                npy_format.open_memmap(partial, mode="w+", dtype=np.dtype(dtype), shape=shape).flush()
-                publish(partial, path)
-            (folder / DONE).touch()
-        flags = np.fromfile(folder / DONE, dtype=np.uint8) if (folder / DONE).exists() else np.empty(0)
+            if not self._matrix.exists():
+                check_room(folder, self._bytes, "set cache_passages.dtype to float16 if it is float32")
+                partial = folder / f".{MATRIX}"
+                npy_format.open_memmap(partial, mode="w+", dtype=self._dtype, shape=shape).flush()
+                publish(partial, self._matrix)
+            self._flags.touch()
+        flags = np.fromfile(self._flags, dtype=np.uint8) if self._flags.exists() else np.empty(0)
         self.done = set(np.flatnonzero(flags).tolist())
-
-    def __enter__(self) -> Self:
-        header = np.load(self._folder / MATRIX, mmap_mode="r")
-        self._columns, self._dtype, self._offset = header.shape[1], header.dtype, header.offset
-        self._file = (self._folder / MATRIX).open("r+b")
-        self._flags = (self._folder / DONE).open("r+b", buffering=0)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.close()
-        self._flags.close()
 
     def write(self, first_row: int, rows: NDArray[Any]) -> None:
         """Store `rows` from row `first_row` on and note the block as done."""
-        self._file.seek(self._offset + first_row * self._columns * self._dtype.itemsize)
-        self._file.write(np.ascontiguousarray(rows, dtype=self._dtype).data)
-        self._file.flush()
-        os.fsync(self._file.fileno())  # or the machine's end could keep the flag and lose the rows
-        self._flags.seek(first_row)
-        self._flags.write(b"\1")
-        self.done.add(first_row)
+        with self._matrix.open("r+b") as file:
+            file.seek(first_row * self._row - self._bytes, os.SEEK_END)
+            file.write(np.ascontiguousarray(rows, dtype=self._dtype).data)
+            file.flush()
+            os.fsync(file.fileno())  # or the machine's end could keep the flag and lose the rows
+        with self._flags.open("r+b") as file:
+            file.seek(first_row)
+            file.write(b"\1")
 
     def finish(self, manifest: ArrayManifest) -> None:
         """Write the manifest, which marks the matrix as complete, and delete the flags."""
         write_json(self._folder / MANIFEST, manifest)
-        (self._folder / DONE).unlink()
+        self._flags.unlink()
 
 
 def is_finished(folder: Path, manifest: ArrayManifest) -> bool:
@@ -237,18 +224,11 @@ def check_finite(block: NDArray[np.floating[Any]], name: object, rows: int | Row
 
 
 Numbers = Iterator[int]  # of windows
+Work = Callable[[Numbers], Iterator[tuple[int, Any]]]
 
 
 def resume_windows(
-    folder: Path,
-    name: str,
-    rows: int,
-    window: int,
-    work: Callable[[Numbers], Iterator[tuple[int, Any]]],
-    write: Callable[[Path, int, Any], None],
-    *,
-    label: str,
-    unit: str,
+    folder: Path, name: str, rows: int, window: int, work: Work, write: Callable[[Path, int, Any], None], **bar: str
 ) -> list[Path]:
     """Compute the windows whose files do not exist yet, shared by all devices. Returns the files of all.
 
@@ -258,7 +238,7 @@ def resume_windows(
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / name.format(number) for number in range(-(-rows // window))]
     waiting = [number for number, file in enumerate(files) if not file.exists()]
-    for number, result in in_turn(work, waiting, rows, window, label=label, unit=unit):
+    for number, result in in_turn(work, waiting, rows, window, **bar):
         unfinished = folder / f".{files[number].name}"
         write(unfinished, number, result)
         publish(unfinished, files[number])
@@ -266,13 +246,7 @@ def resume_windows(
 
 
 def in_turn(
-    work: Callable[[Numbers], Iterator[tuple[int, Any]]],
-    waiting: list[int],
-    rows: int,
-    window: int,
-    *,
-    label: str,
-    unit: str,
+    work: Work, waiting: list[int], rows: int, window: int, *, label: str, unit: str
 ) -> Iterator[tuple[int, Any]]:
     """Yield (window, result) of those waiting windows that this process gets; at the end all are done."""
     distributed.barrier()  # every rank must have listed what waits before any rank finishes some of it

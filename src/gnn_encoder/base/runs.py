@@ -1,50 +1,23 @@
 """TREC runs: one line a retrieved passage, `qid Q0 pid rank score tag`, gzip."""
 
 import gzip
-import zlib
-from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from gnn_encoder.base import distributed
-from gnn_encoder.base.errors import UserError, check_file, shorten
-from gnn_encoder.base.files import BYTE_ORDER_MARK, GZIP, without_marks
-from gnn_encoder.base.tables import read_column
+from gnn_encoder.base.errors import UserError, shorten
+from gnn_encoder.base.files import BYTE_ORDER_MARK, open_binary, without_marks
 
 QUERIES_AT_A_TIME = 64  # written together
 RUN = pl.Schema({"qid": pl.String(), "pid": pl.String(), "rank": pl.Int32(), "score": pl.Float64()})
 HEADER = b"qid Q0 pid rank score tag more"  # what a line has; no line has `more`
 UNEVEN = b"\t", b"\r", b"\v", b"\f", b"  ", b" \n", b"\n ", b"\n\n"  # what fields one blank apart have not
 FORM = "a line is `qid Q0 pid rank score tag` with a rank from 1 and a finite score"
-
-
-def write_run(
-    path: Path,
-    qids: Sequence[str],
-    pids: pa.ChunkedArray | pa.Array,
-    passages: NDArray[np.integer[Any]],
-    scores: NDArray[np.floating[Any]],
-    tag: str,
-) -> None:
-    """Write top-k results as a run: the same results give the same bytes. Of several ranks the first one writes.
-
-    `passages` are rows of `pids`, best first, -1 where fewer than k were found, and `scores` are written as float32, in
-    the shortest form that reads back equal. *Shape:* (queries, k) both.
-    """
-    if not distributed.is_first():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # With a time and a file name in its header, the same run would give another file each time.
-    with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=3) as file:
-        for first in range(0, len(qids), QUERIES_AT_A_TIME):
-            part = slice(first, first + QUERIES_AT_A_TIME)
-            file.write(_lines(qids[part], pids, passages[part], scores[part].astype(np.float32), tag))
 
 
 def write_ranking(
@@ -54,8 +27,40 @@ def write_ranking(
     passages: Path,
     tag: str,
 ) -> None:
-    """Write what all queries of a table found; `tag` is the system's name. *Shape:* (queries, k) both."""
-    write_run(path, read_column(queries, "qid").to_pylist(), read_column(passages, "pid"), *ranking, tag)
+    """Write what all queries of a table found as a run. The same ranking gives the same bytes; the first rank writes.
+
+    `ranking` has rows of `passages`, best first, -1 where fewer than k were found, and scores, which are written as
+    float32, in the shortest form that reads back equal. `tag` is the system's name. *Shape:* (queries, k) both.
+    """
+    if not distributed.is_first():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    qids, pids = pl.read_parquet(queries, columns=["qid"])["qid"], pl.read_parquet(passages, columns=["pid"])["pid"]
+    # With a time and a file name in its header, the same run would give another file each time.
+    with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=3) as file:
+        for first in range(0, len(qids), QUERIES_AT_A_TIME):
+            part = slice(first, first + QUERIES_AT_A_TIME)
+            file.write(_lines(qids[part], pids, ranking[0][part], ranking[1][part], tag))
+
+
+def _lines(qids: pl.Series, pids: pl.Series, passages: NDArray[Any], scores: NDArray[Any], tag: str) -> bytes:
+    found = passages >= 0
+    query, place = np.nonzero(found)
+    frame = pl.DataFrame(
+        {
+            "qid": qids.gather(query),
+            "Q0": pl.repeat("Q0", len(query), eager=True),
+            "pid": pids.gather(passages[found]),
+            "rank": place + 1,
+            "score": scores[found].astype(np.float32),
+            "tag": pl.repeat(tag, len(query), eager=True),
+        }
+    )
+    for name in [*frame["qid"].unique(), *frame["pid"].unique()]:
+        if name.split() != [name]:
+            rule = "is empty or holds white space, which a TREC run cannot carry"
+            raise UserError(f"id {name!r} {rule}; rename it in the source")
+    return frame.write_csv(separator=" ", include_header=False, quote_style="never").encode()
 
 
 def read_run(path: Path) -> pl.DataFrame:
@@ -74,13 +79,13 @@ def as_run(passages: NDArray[np.integer[Any]], qids: pl.Series, pids: pl.Series)
     return pl.DataFrame({"qid": qids.gather(query), "pid": pids.gather(passages[query, place]), "rank": place + 1})
 
 
-def as_matrices(run: pl.DataFrame, queries: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """A run's passages and scores, best first, passage -1 where a query has fewer. *Shape:* (q,) -> (q, k) each.
+def as_matrices(run: pl.DataFrame, n_queries: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The passages of a run (columns query, passage, rank, score), best first, -1 where a query has fewer; the scores.
 
-    The run has columns query, passage, rank, score; `queries` are its row numbers, sorted.
+    *Shape:* (queries, k) both.
     """
-    at = np.searchsorted(queries, run["query"].to_numpy()), run["rank"].to_numpy() - 1
-    shape = len(queries), int(at[1].max(initial=-1)) + 1
+    at = run["query"].to_numpy(), run["rank"].to_numpy() - 1
+    shape = n_queries, int(at[1].max(initial=-1)) + 1
     passages, scores = np.full(shape, -1, dtype=np.int64), np.zeros(shape, dtype=np.float32)
     passages[at], scores[at] = run["passage"].to_numpy(), run["score"].to_numpy()
     return passages, scores
@@ -124,39 +129,14 @@ def _read(path: Path, rank: pl.Expr) -> pl.DataFrame:
 
 def _plain(path: Path) -> bytes:
     """The bytes of a text file in UTF-8, plain or gzip, without byte order marks."""
-    check_file(path)
+    with open_binary(path) as file:
+        data = file.read()
     try:
-        data = path.read_bytes()
-        data = gzip.decompress(data) if path.suffix == ".gz" or data.startswith(GZIP) else data
         data.decode()
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise UserError(f"{path}: truncated or no gzip file ({error}); write the file again") from error
     except UnicodeDecodeError as error:
         number = data[: error.start].count(b"\n") + 1
         raise UserError(f"{path}, line {number}: not UTF-8; convert the file") from error
     return b"\n".join(map(without_marks, data.split(b"\n"))) if BYTE_ORDER_MARK in data else data
-
-
-def _lines(
-    qids: Sequence[str], pids: pa.ChunkedArray | pa.Array, passages: NDArray[Any], scores: NDArray[np.float32], tag: str
-) -> bytes:
-    found = passages >= 0
-    query, place = np.nonzero(found)
-    frame = pl.DataFrame(
-        {
-            "qid": pl.Series(list(qids), dtype=pl.String).gather(query),
-            "Q0": pl.repeat("Q0", len(query), eager=True),
-            "pid": pl.Series(pids.take(pa.array(passages[found], type=pa.int64())).to_pylist(), dtype=pl.String),
-            "rank": place + 1,
-            "score": scores[found],
-            "tag": pl.repeat(tag, len(query), eager=True),
-        }
-    )
-    for name in [*frame["qid"].unique(), *frame["pid"].unique()]:
-        if name.split() != [name]:
-            rule = "is empty or holds white space, which a TREC run cannot carry"
-            raise UserError(f"id {name!r} {rule}; rename it in the source")
-    return frame.write_csv(separator=" ", include_header=False, quote_style="never").encode()
 
 
 def _refuse_twice(path: Path, frame: pl.DataFrame, column: str) -> None:

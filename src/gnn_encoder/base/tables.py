@@ -70,7 +70,8 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
     table = open_parquet(path)
     found = table.schema_arrow.remove_metadata()
     if not found.equals(schema):
-        raise UserError(f"{path}: columns are {_columns(found)}, expected {_columns(schema)}; make the file again")
+        columns, expected = (", ".join(f"{field.name} {field.type}" for field in one) for one in (found, schema))
+        raise UserError(f"{path}: columns are {columns}, expected {expected}; make the file again")
     return table
 
 
@@ -102,10 +103,6 @@ def undamaged(path: Path) -> Iterator[None]:
         raise UserError(
             f"{path}: not a readable Parquet file ({error}); make it again, by its stage or tool"
         ) from error
-
-
-def _columns(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 ROW_GROUP = 16_384  # rows

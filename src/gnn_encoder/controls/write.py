@@ -67,7 +67,7 @@ def read_ranked(runs: Path, split: str) -> Ranking:
     """A run in a system's folder of runs. *Shape:* (queries of the split, longest ranking) both."""
     queries = project.queries(split)
     run = with_rows(read_run(runs / project.run_file("", split).name), queries, project.PASSAGES)
-    rows, scores = as_matrices(run, np.arange(count_rows(queries)))
+    rows, scores = as_matrices(run, count_rows(queries))
     scores[rows < 0] = NOTHING
     return rows, scores
 

@@ -6,66 +6,43 @@ answer's tokens stand in it one after another. Regular expressions are searched 
 an answer without any token is found nowhere, and an expression that cannot be compiled is an error.
 """
 
-import unicodedata
-from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import polars as pl
-import pyarrow.parquet as pq
 import regex
-from numpy.typing import NDArray
 
-from gnn_encoder.base.distributed import cores, tqdm
+from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.judgements import with_rows
-from gnn_encoder.base.matrix import Rows
-from gnn_encoder.base.tables import PASSAGES, QUERIES, open_table
+from gnn_encoder.base.tables import PASSAGES, QUERIES, open_table, read_table
 
 Kind = Literal["string", "regex"]
-TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]")  # DPR's SimpleTokenizer
-FLAGS = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE
+TOKEN = r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]"  # DPR's SimpleTokenizer
 SECONDS = 1.0  # limit for one expression searching one text: backtracking can take for ever
 DEPTH = 100  # passages of BM25 that are looked at for a query
-PAIRS_A_PROCESS = 50_000  # seconds of work; fewer pairs take less time than starting another process
-Part = tuple[int, Rows, Rows]  # a row group of passages, rows within it, and queries, which make pairs
+_compiled = cache(partial(regex.compile, flags=regex.IGNORECASE | regex.UNICODE | regex.MULTILINE))
 
 
-def prepared(text: str, kind: Kind) -> str:
-    """A text as `finder` wants it, once for all queries: in NFD, for string answers as tokens, each between spaces.
-
-    No token holds a space, so that only whole tokens match.
-    """
-    text = unicodedata.normalize("NFD", text)
-    return f" {' '.join(TOKEN.findall(text)).lower()} " if kind == "string" else text
+def _prepared(text: pl.Expr, kind: Kind) -> pl.Expr:
+    """Texts or answers in NFD; for string answers as tokens, each between spaces, so that only whole tokens match."""
+    text = text.str.normalize("NFD")
+    tokens = text.str.extract_all(TOKEN).list.join(" ").str.to_lowercase()
+    return pl.format(" {} ", tokens) if kind == "string" else text
 
 
-def finder(answers: Sequence[str], kind: Kind, place: str) -> Callable[[str], bool]:
-    """A function of a prepared text: whether it holds one of a query's answers. Errors name their `place`."""
-    if kind == "string":
-        spaced = [tokens for answer in answers if not (tokens := prepared(answer, kind)).isspace()]
-        return lambda text: any(answer in text for answer in spaced)
-    patterns = [_compiled(answer, place) for answer in answers if answer and not answer.isspace()]
-    return lambda text: any(_matches(pattern, text, place) for pattern in patterns)
-
-
-def _compiled(answer: str, place: str) -> "regex.Pattern[str]":
+def _matches(queries: Path, qid: str, answer: str, text: str) -> bool:
+    """Whether an expression, an answer to a query of a table, is found in a text."""
+    place = f"{queries}, query {qid!r}, answers: {answer!r}"
     try:
-        return regex.compile(unicodedata.normalize("NFD", answer), FLAGS)
+        return _compiled(answer).search(text, timeout=SECONDS) is not None
     except (regex.error, RecursionError, OverflowError) as error:
-        raise UserError(f"{place}: {answer!r} is no regular expression ({error}); correct it") from error
-
-
-def _matches(pattern: "regex.Pattern[str]", text: str, place: str) -> bool:
-    try:
-        return pattern.search(text, timeout=SECONDS) is not None
+        raise UserError(f"{place} is no regular expression ({error}); correct it") from error
     except TimeoutError as error:
-        told = f"{pattern.pattern!r} searched one passage for more than {SECONDS:g} s"
-        raise UserError(f"{place}: {told}; write it without nested repeats") from error
+        told = f"searched one passage for more than {SECONDS:g} s"
+        raise UserError(f"{place} {told}; write it without nested repeats") from error
 
 
 def judged_by_answers(queries: Path) -> bool:
@@ -77,27 +54,32 @@ def judged_by_answers(queries: Path) -> bool:
 def answered(pairs: pl.DataFrame, queries: Path, passages: Path, kind: Kind) -> pl.DataFrame:
     """Keep the pairs whose passage's text holds one of the query's answers; titles do not count, as in DPR.
 
-    `pairs` has columns query and passage, row numbers of the tables; other columns are kept. Each passage is tokenised
-    once. Each process holds one row group of passages at a time in memory.
+    `pairs` has columns query and passage, row numbers of the tables; other columns are kept. One row group of passages
+    at a time is in memory.
     """
-    order = pairs["passage"].arg_sort().to_numpy()
-    rows, asked = (pairs[name].to_numpy()[order] for name in ("passage", "query"))
-    table = open_table(passages, PASSAGES).metadata
-    groups = range(table.num_row_groups)
-    ends = np.cumsum([0, *(table.row_group(group).num_rows for group in groups)])
-    bounds = zip(groups, *(np.searchsorted(rows, some) for some in (ends[:-1], ends[1:])), strict=True)
-    parts: list[Part] = [(g, rows[low:high] - ends[g], asked[low:high]) for g, low, high in bounds if low < high]
-    match = partial(_match, queries, passages, kind)
-    bar = partial(tqdm, total=len(parts), desc="answers", unit=" row groups")
-    processes = min(cores(), -(-len(pairs) // PAIRS_A_PROCESS))
-    if processes > 1:  # spawned: this process may run threads, whose locks a fork would copy
-        with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-            hits = list(bar(pool.map(match, parts)))
-    else:
-        hits = list(bar(map(match, parts)))
-    found = np.zeros(len(pairs), dtype=np.bool_)
-    found[order] = np.concatenate([found[:0], *hits])
-    return pairs.filter(pl.Series(found))
+    listed = read_table(queries, QUERIES).with_row_index("query").explode("answers").drop_nulls("answers")
+    answers = listed.select(pl.col("query").cast(pl.Int32), "qid", answer=_prepared(pl.col("answers"), kind))
+    answers = answers.filter(pl.col("answer").str.contains(r"\S"))
+    for qid, answer in answers.select("qid", "answer").rows() if kind == "regex" else ():
+        _matches(queries, qid, answer, "")  # an expression that is none is an error, whatever passages are tried
+    wanted = pairs.with_row_index("pair").select("pair", pl.col("query", "passage").cast(pl.Int32)).sort("passage")
+    file, hits = open_table(passages, PASSAGES), np.zeros(len(pairs), dtype=np.bool_)
+    groups = range(file.num_row_groups)
+    firsts = np.cumsum([0, *(file.metadata.row_group(group).num_rows for group in groups)])
+    bounds = np.searchsorted(wanted["passage"].to_numpy(), firsts)
+    for group in tqdm(groups, desc="answers", unit=" row groups"):
+        if len(some := wanted[bounds[group] : bounds[group + 1]]):
+            rows = some["passage"].unique(maintain_order=True)
+            texts = pl.DataFrame(file.read_row_group(group, columns=["text"]))["text"].gather(rows - firsts[group])
+            prepared = texts.to_frame().select(_prepared(pl.col("text"), kind), passage=rows)
+            tried = some.join(prepared, on="passage").join(answers, on="query")
+            if kind == "string":
+                found = tried.select(pl.col("text").str.contains(pl.col("answer"), literal=True)).to_series()
+            else:
+                cases = tried.select("qid", "answer", "text").rows()
+                found = pl.Series([_matches(queries, *case) for case in cases], dtype=pl.Boolean)
+            hits[tried["pair"].filter(found).to_numpy()] = True
+    return pairs.filter(pl.Series(hits))
 
 
 def with_answered(
@@ -120,23 +102,3 @@ def best_answered(run: pl.DataFrame, queries: Path, passages: Path, kind: Kind) 
         cure = "correct the answers, or evaluate.answers, which says what they are"
         raise UserError(f"{queries}: BM25's first {DEPTH} passages hold an answer of no query; {cure}")
     return hits.unique("qid", keep="first", maintain_order=True).select("qid", "pid", grade=pl.lit(1, pl.Int32))
-
-
-@cache  # once in each process
-def _opened(queries: Path, passages: Path, kind: Kind) -> tuple[pq.ParquetFile, list[Callable[[str], bool]]]:
-    table = pl.DataFrame(open_table(queries, QUERIES).read(columns=["qid", "answers"]))
-    finders = [finder(answers or [], kind, f"{queries}, query {qid!r}, answers") for qid, answers in table.rows()]
-    return open_table(passages, PASSAGES), finders
-
-
-def _match(queries: Path, passages: Path, kind: Kind, part: Part) -> NDArray[np.bool_]:
-    """Which pairs hold an answer. *Shape:* (n,)."""
-    (file, finders), (group, rows, asked) = _opened(queries, passages, kind), part
-    texts = file.read_row_group(group, columns=["text"]).column("text")
-    hits = np.zeros(len(rows), dtype=np.bool_)
-    before, text = -1, ""
-    for i, (row, query) in enumerate(zip(rows.tolist(), asked.tolist(), strict=True)):
-        if row != before:
-            before, text = row, prepared(texts[row].as_py(), kind)
-        hits[i] = finders[query](text)
-    return hits

@@ -1,10 +1,8 @@
 """Sources: folders of files, each plain or .gz, in the forms of BEIR, MS MARCO and DPR; and the packages of data."""
 
 import ast
-import gzip
 import json
-import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -15,7 +13,7 @@ from typing import Any, Literal
 import ijson
 
 from gnn_encoder.base.errors import UserError, shorten
-from gnn_encoder.base.files import BYTE_ORDER_MARK, is_empty
+from gnn_encoder.base.files import BYTE_ORDER_MARK, is_empty, open_binary
 from gnn_encoder.base.tables import SPLITS
 from gnn_encoder.data import reading
 from gnn_encoder.data.reading import DataSource, Judgement, Passage, Place, Query, check_id, check_string, check_text
@@ -35,7 +33,7 @@ def open_beir(folder: Path) -> DataSource:
     return DataSource(
         files=[corpus, texts, *qrels.values()],
         passages=partial(read_corpus, corpus),
-        queries=dict.fromkeys(qrels, partial(_queries_of_all_splits, texts)),
+        queries=dict.fromkeys(qrels, partial(_queries, "_id", reading.read_json_lines, texts)),
         judgements={split: partial(reading.read_judged, path) for split, path in qrels.items()},
     )
 
@@ -48,18 +46,18 @@ def read_corpus(path: Path) -> Iterator[tuple[Place, Passage]]:
         yield place, Passage(pid, title, "" if text is None and title.strip() else check_string(place, "text", text))
 
 
-def _queries_of_all_splits(path: Path) -> Iterator[tuple[Place, Query]]:
-    for place, row in reading.read_json_lines(path):
-        yield place, Query(check_id(place, "_id", row.get("_id")), check_text(place, "text", row.get("text")))
+def _queries(key: str, read: Callable[..., Iterator[reading.Named]], *of: Any) -> Iterator[tuple[Place, Query]]:
+    """The queries of a file, of which some may have no judgements."""
+    for place, row in read(*of):
+        yield place, Query(check_id(place, key, row.get(key)), check_text(place, "text", row.get("text")))
 
 
 # --- msmarco: passage ranking, with TREC Deep Learning 2019 or 2020 as test -------------------------------------------
-#
 # The files of https://microsoft.github.io/msmarco/Datasets and https://trec.nist.gov/data/deep.html. RocketQA's and
 # PAIR's files (https://github.com/PaddlePaddle/RocketQA) have other names, and titles: those of para.title.txt stand in
 # the order of para.txt, and `-` means none; their qrels have two columns.
 
-COLLECTIONS = ("collection.tsv", "para.txt")  # passage id, text
+COLLECTIONS, TEXTS = ("collection.tsv", "para.txt"), ("id", "text")
 TITLES, NO_TITLE = "para.title.txt", "-"  # passage id, title
 # Of each split the queries (id, text) and the qrels.
 TRAIN = (("queries.train.tsv", "train.query.txt"), ("qrels.train.tsv",))
@@ -84,49 +82,37 @@ def open_msmarco(folder: Path, test: Literal["dev", "trec_dl_2019", "trec_dl_202
     return DataSource(
         files=[collection, *([titles] if titles else []), *texts.values(), *qrels.values()],
         passages=partial(_titled, collection, titles),
-        queries={split: partial(_queries, path) for split, path in texts.items()},
+        queries={split: partial(_queries, "id", reading.read_columns, path, TEXTS) for split, path in texts.items()},
         judgements={split: partial(reading.read_judged, path) for split, path in qrels.items()},
     )
 
 
 def _titled(collection: Path, titles: Path | None) -> Iterator[tuple[Place, Passage]]:
     """All passages, with a title where para.title.txt has one; both files are streamed side by side."""
-    titled = reading.read_columns(titles, ["id", "title"]) if titles else iter(())
+    titled = reading.read_columns(titles, ("id", "title")) if titles else iter(())
     waiting = next(titled, None)
-    for place, (pid, text) in reading.read_columns(collection, ["id", "text"]):
-        title = ""
-        if waiting and waiting[1][0] == pid:
-            title, waiting = waiting[1][1], next(titled, None)
-        yield place, Passage(check_id(place, "id", pid), "" if title == NO_TITLE else title, text)
+    for place, row in reading.read_columns(collection, TEXTS):
+        title = NO_TITLE
+        if waiting and waiting[1]["id"] == row["id"]:
+            title, waiting = waiting[1]["title"], next(titled, None)
+        yield place, Passage(check_id(place, "id", row["id"]), "" if title == NO_TITLE else title, row["text"])
     if waiting:
-        place, (pid, _) = waiting
-        cure = "sort the titles as the passages are"
-        raise UserError(f"{place}: {pid!r} is not a passage of {collection}, or not in its order; {cure}")
-
-
-def _queries(path: Path) -> Iterator[tuple[Place, Query]]:
-    """The queries of a split, and others without judgements, which stand in the same file."""
-    for place, (qid, text) in reading.read_columns(path, ["id", "text"]):
-        yield place, Query(check_id(place, "id", qid), check_text(place, "text", text))
+        told = f"{waiting[1]['id']!r} is not a passage of {collection}, or not in its order"
+        raise UserError(f"{waiting[0]}: {told}; sort the titles as the passages are")
 
 
 # --- dpr: Natural Questions, TriviaQA and the other sets of Karpukhin et al. 2020 -------------------------------------
-#
 # The files of https://github.com/facebookresearch/DPR, in one folder or in the folders that its download makes. {0} is
 # nq, trivia, webq, curatedtrec or squad1. Queries have no ids in them; a query's number in its file, from 0, is its id.
 
-WIKIPEDIA, COLUMNS = ("psgs_w100.tsv", "wikipedia_split/psgs_w100.tsv"), ["id", "text", "title"]  # quoted as in CSV
+WIKIPEDIA, COLUMNS = ("psgs_w100.tsv", "wikipedia_split/psgs_w100.tsv"), ("id", "text", "title")  # quoted as in CSV
 EXAMPLES = ("biencoder-{0}-train.json", "retriever/{0}-train.json")  # {"question", "positive_ctxs": [{"passage_id"}]}
 ANSWERED = ("{0}-{1}.qa.csv", "{0}-{1}.csv", "retriever/qas/{0}-{1}.csv")  # query, a Python list of answers
 MOST = 131_072  # characters of the answers to a query: Python's parser takes much memory
 
 
 def open_dpr(folder: Path, name: str) -> DataSource:
-    """A folder of DPR's files.
-
-    All positive_ctxs are positives. A training query without any is left out, as in DPR. Dev and test queries are
-    judged by their answers.
-    """
+    """A folder of DPR's files. All positive_ctxs are positives; dev and test queries are judged by their answers."""
     collection = reading.require(folder, *WIKIPEDIA)
     examples = reading.require(folder, *(pattern.format(name) for pattern in EXAMPLES))
     dev, test = ([pattern.format(name, split) for pattern in ANSWERED] for split in ("dev", "test"))
@@ -142,10 +128,9 @@ def open_dpr(folder: Path, name: str) -> DataSource:
 
 def _quoted(path: Path) -> Iterator[tuple[Place, Passage]]:
     """All passages; the header may be left out."""
-    for place, columns in reading.read_columns(path, COLUMNS, quoted=True):
-        if columns != COLUMNS or place.row != "line 1":
-            pid, text, title = columns
-            yield place, Passage(check_id(place, "id", pid), title, text)
+    for place, row in reading.read_columns(path, COLUMNS, quoted=True):
+        if tuple(row.values()) != COLUMNS or not place.endswith(", line 1"):
+            yield place, Passage(check_id(place, "id", row["id"]), row["title"], row["text"])
 
 
 def _questions(path: Path) -> Iterator[tuple[Place, Query]]:
@@ -167,12 +152,12 @@ def _positives(path: Path) -> Iterator[tuple[Place, Judgement]]:
 def _examples(path: Path) -> Iterator[reading.Named]:
     """Stream the objects of an array in a JSON file; memory does not grow with the file."""
     number, form = -1, "a JSON array of queries"
-    with reading.open_binary(path) as file:
+    with open_binary(path) as file:
         try:
             if file.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
                 file.seek(0)
             for number, item in enumerate(ijson.items(file, "item", use_float=True)):
-                place = Place(path, f"item {number}")
+                place = f"{path}, item {number}"
                 if not isinstance(item, dict):
                     raise UserError(f"{place}: {shorten(item)} is no JSON object; write one a query")
                 yield place, item
@@ -185,18 +170,17 @@ def _examples(path: Path) -> Iterator[reading.Named]:
 
 def _answered(path: Path) -> Iterator[tuple[Place, Query]]:
     """The queries of a split that is judged by answers, of which those that are not blank are kept."""
-    for number, (place, (text, listed)) in enumerate(reading.read_columns(path, ["query", "answers"], quoted=True)):
-        values: object = None
+    for number, (place, row) in enumerate(reading.read_columns(path, ("query", "answers"), quoted=True)):
+        listed, values = row["answers"], list[Any]()
         with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             values = ast.literal_eval(listed[:MOST])
         strings = [check_string(place, "answers", value) for value in values] if isinstance(values, list) else []
         if not (answers := tuple(answer for answer in strings if answer.strip())):
             raise UserError(f"{place}, answers: {shorten(listed)} is no Python list of answers; write ['answer', ...]")
-        yield place, Query(str(number), check_text(place, "query", text), answers)
+        yield place, Query(str(number), check_text(place, "query", row["query"]), answers)
 
 
 # --- insuranceqa: the English part of the registry package insuranceqa-data (Feng et al. 2015, arXiv:1508.01585) ------
-#
 # 27,413 answers; 12,889 / 2,000 / 2,000 queries. Each file of the package is one JSON object, so it is read whole
 # (43 MB of text for the answers); its size does not grow with a user's data.
 
@@ -214,9 +198,6 @@ def open_insuranceqa(folder: Path | None = None) -> DataSource:
         folder = Path(spec.submodule_search_locations[0])
     answers = folder / "answers.json.gz"
     splits = {split: folder / f"{name}.json.gz" for split, name in NAMES.items()}
-    for path in (answers, *splits.values()):
-        if not path.is_file():
-            raise UserError(f"{path}: no such file; run `pip install --force-reinstall {REQUIREMENT}`")
     return DataSource(
         files=[answers, *splits.values()],
         passages=lambda: ((place, Passage(pid, "", text)) for place, (pid, text, _) in _texts(answers)),
@@ -233,12 +214,12 @@ def _answers(path: Path) -> Iterator[tuple[Place, Judgement]]:
 
 def _entries(path: Path) -> Iterator[tuple[Place, str, dict[str, Any]]]:
     try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
+        with open_binary(path) as file:
             entries: dict[str, dict[str, Any]] = json.load(file)
-    except (EOFError, gzip.BadGzipFile, zlib.error, ValueError) as error:
+    except ValueError as error:  # JSON's and, where there is no file or one that is cut off, a UserError
         raise UserError(f"{path}: damaged ({error}); run `pip install --force-reinstall {REQUIREMENT}`") from error
     for key, entry in entries.items():
-        yield Place(path, f"entry {key}"), key, entry
+        yield f"{path}, entry {key}", key, entry
 
 
 def _texts(path: Path) -> Iterator[tuple[Place, Query]]:
@@ -248,14 +229,13 @@ def _texts(path: Path) -> Iterator[tuple[Place, Query]]:
 
 
 # --- ir_datasets: any data set of the package by its name (MacAvaney et al. 2021; https://ir-datasets.com) ------------
-#
 # Choosing this source permits downloads: the package fetches the data sets that it does not have into a folder of its
 # own (IR_DATASETS_HOME). It keeps and checks their files, so that a data set's name stands for its content.
 
 
 def open_ir_datasets(names: dict[str, str]) -> DataSource:
     """The data set of each split. The passages are those of the data set for split train."""
-    sets = {split: (Path(name), _load(split, name)) for split, name in names.items()}
+    sets = {split: (name, _load(split, name)) for split, name in names.items()}
     empty = set[Place]()
     return DataSource(
         files=[],
@@ -276,27 +256,27 @@ def split_names(name: str) -> dict[str, str]:
     return found
 
 
-def _documents(name: Path, found: Any) -> Iterator[tuple[Place, Passage]]:
+def _documents(name: str, found: Any) -> Iterator[tuple[Place, Passage]]:
     for number, document in enumerate(found.docs_iter()):
-        place, titled = Place(name, f"document {number}"), {"title", "text"} <= set(document._fields)
+        place, titled = f"{name}, document {number}", {"title", "text"} <= set(document._fields)
         title, text = (document.title, document.text) if titled else ("", document.default_text())
         texts = check_string(place, "title", title or ""), check_string(place, "text", text or "")
         yield place, Passage(check_id(place, "doc_id", document.doc_id), *texts)
 
 
-def _asked(name: Path, found: Any, empty: set[Place]) -> Iterator[tuple[Place, Query]]:
+def _asked(name: str, found: Any, empty: set[Place]) -> Iterator[tuple[Place, Query]]:
     """The queries of a split; those without a text are added to `empty` instead."""
     for number, query in enumerate(found.queries_iter()):
-        place, text = Place(name, f"query {number}"), query.default_text() or ""
+        place, text = f"{name}, query {number}", query.default_text() or ""
         if is_empty(text):
             empty.add(place)
         else:
             yield place, Query(check_id(place, "query_id", query.query_id), check_string(place, "text", text))
 
 
-def _judged(name: Path, found: Any) -> Iterator[tuple[Place, Judgement]]:
+def _judged(name: str, found: Any) -> Iterator[tuple[Place, Judgement]]:
     for number, one in enumerate(found.qrels_iter()):
-        place = Place(name, f"judgement {number}")
+        place = f"{name}, judgement {number}"
         qid, pid = check_id(place, "query_id", one.query_id), check_id(place, "doc_id", one.doc_id)
         yield place, Judgement(qid, pid, int(one.relevance))
 

@@ -3,6 +3,8 @@
 import logging
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,8 @@ from gnn_encoder.base.files import write_json
 from gnn_encoder.base.judgements import write_identical
 from gnn_encoder.base.tables import COUNTS, PASSAGES, PICKED, QRELS, QUERIES, SPLITS, UNLABELLED, batched, write_table
 from gnn_encoder.data.formats import open_beir, open_dpr, open_insuranceqa, open_ir_datasets, open_msmarco, split_names
-from gnn_encoder.data.queries import ASKED, open_log, own_file, own_queries, query_keys
-from gnn_encoder.data.reading import DataSource, Passage, Place, refuse, unique
+from gnn_encoder.data.queries import open_log, own_file, own_queries, query_keys
+from gnn_encoder.data.reading import DataSource, Passage, Place, refuse, refuse_repeated
 from gnn_encoder.pipeline.params import Data
 
 log = logging.getLogger(__name__)
@@ -78,8 +80,11 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
     """
     own, empty, left_out = own_file(data.unlabelled), list[str](), Counter[str]()
     pids = _write_passages(source, folder / "passages.parquet", empty, left_out)
-    readers = dict.fromkeys(source.queries.values())
-    read = {reader: read_rows(unique(reader, "query id"), ASKED, "queries") for reader in readers}
+    read = {
+        reader: read_rows(reader(), pl.Schema(QUERIES), "queries") for reader in dict.fromkeys(source.queries.values())
+    }
+    for reader, table in read.items():
+        refuse_repeated(reader, table["qid"], "query id")
     texts = {split: read[reader] for split, reader in source.queries.items()}
     judged = {split: _checked(source, split, pids, texts[split]["qid"], empty, left_out) for split in source.judgements}
     usable = {split: _usable(split, table["qid"], judged.get(split)) for split, table in texts.items()}
@@ -166,10 +171,12 @@ def draw_queries(data: Data, queries: dict[str, pl.Series], seed: int) -> dict[s
 
 def _write_passages(source: DataSource, path: Path, empty: list[str], left_out: Counter[str]) -> pl.Series:
     """Write the passages table. Returns the ids, which are unique."""
-    rows = tqdm(unique(lambda: _with_texts(source, empty, left_out), "passage id"), desc="passages", unit=" passages")
-    batches = (pl.DataFrame(batch, PASSAGES.names, orient="row") for batch in batched(row for _, row in rows))
-    write_table(path, PASSAGES, (batch.to_arrow() for batch in batches), PICKED)
+    texts = partial(_with_texts, source, empty, left_out)
+    rows = batched(row for _, row in tqdm(texts(), desc="passages", unit=" passages"))
+    batches = (pl.DataFrame(batch, PASSAGES.names, orient="row").to_arrow() for batch in rows)
+    write_table(path, PASSAGES, batches, PICKED)
     pids = pl.read_parquet(path, columns=["pid"])["pid"]
+    refuse_repeated(texts, pids, "passage id")
     if len(pids) < 2:
         found = "one passage alone, so that there is nothing to rank" if len(pids) else "no passages with a text"
         raise UserError(f"{next(iter(source.files), 'data.name')}: {found}; add some")
@@ -185,15 +192,9 @@ def _sample_passages(path: Path, pids: pl.Series, judged: pl.Series, size: int, 
     others = np.flatnonzero(~kept)
     kept[np.random.default_rng([seed, PASS]).permutation(others)[: size - kept.sum()]] = True
     log.info("passages: a sample of %d of %d, which holds all judged ones, seed %d", size, len(pids), seed)
-    whole = path.rename(path.with_name("whole.parquet"))
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        first = 0
-        for batch in pq.ParquetFile(whole).iter_batches():
-            yield batch.filter(pa.array(kept[first : first + len(batch)]))
-            first += len(batch)
-
-    write_table(path, PASSAGES, batches(), PICKED)
+    whole, flags = path.rename(path.with_name("whole.parquet")), iter(kept.tolist())
+    batches = pq.ParquetFile(whole).iter_batches()
+    write_table(path, PASSAGES, (batch.filter(pa.array(islice(flags, len(batch)))) for batch in batches), PICKED)
     whole.unlink()
     return pids.filter(pl.Series(kept))
 

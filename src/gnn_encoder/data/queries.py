@@ -6,7 +6,7 @@ they have in common. The counts of a query and a passage are added up.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache, partial
 from hashlib import blake2b
 from itertools import cycle, islice
@@ -32,7 +32,6 @@ LOGS = ("log.tsv", "log.jsonl", "log.parquet")
 NEEDED, OPTIONAL = ("query", "pid"), ("count",)
 LARGEST = 10**12  # so that millions of counts add up in 64 bits
 DIGITS = 16  # hexadecimal: 64 bits
-ASKED = pl.Schema({"qid": pl.String(), "text": pl.String(), "answers": pl.List(pl.String())})
 PUNCTUATION = r"[\p{P}--[#%&@]]+"  # signs that tell two queries apart stay: c# is not c, and 50% is not 50
 LOGGED = pl.Schema({"text": pl.String(), "pid": pl.String(), "count": pl.Int64(), "rows": pl.Int64()})
 Logged = tuple[pl.DataFrame, dict[str, int]]  # columns qid, text, split, pid, count, sorted by ids; what is left out
@@ -44,27 +43,23 @@ def open_log(folder: Path, data: Data) -> DataSource:
     if others := [other for name in LOGS if (other := reading.find(folder, name)) and other != path]:
         raise UserError(f"{path}: {others[0].name} is there as well; keep one log")
     logged = cache(partial(read_log, path, data))
+
+    def queries(split: str) -> Iterator[tuple[Place, Query]]:
+        chosen = logged()[0].filter(split=split).unique("qid", keep="first", maintain_order=True)
+        return ((str(path), Query(*row)) for row in chosen.select("qid", "text").iter_rows())
+
+    def judgements(split: str) -> Iterator[tuple[Place, Judgement]]:
+        chosen = logged()[0].filter(split=split).select("qid", "pid", "count")
+        return ((str(path), Judgement(qid, pid, 1, count)) for qid, pid, count in chosen.iter_rows())
+
     return DataSource(
         files=[corpus, path],
         passages=partial(read_corpus, corpus),
-        queries={split: partial(_queries, path, logged, split) for split in SPLITS},
-        judgements={split: partial(_judgements, path, logged, split) for split in SPLITS},
+        queries={split: partial(queries, split) for split in SPLITS},
+        judgements={split: partial(judgements, split) for split in SPLITS},
         dropped=lambda: logged()[1],
         lenient=True,
     )
-
-
-def _queries(path: Path, logged: Callable[[], Logged], split: str) -> Iterator[tuple[Place, Query]]:
-    """The queries of a split, each once, sorted by id."""
-    chosen = logged()[0].filter(split=split).unique("qid", keep="first", maintain_order=True)
-    for qid, text in chosen.select("qid", "text").iter_rows():
-        yield Place(path, f"query {shorten(text)}"), Query(qid, text)
-
-
-def _judgements(path: Path, logged: Callable[[], Logged], split: str) -> Iterator[tuple[Place, Judgement]]:
-    """The passages that were chosen for the queries of a split, with grade 1 and their counts."""
-    for qid, text, pid, count in logged()[0].filter(split=split).select("qid", "text", "pid", "count").iter_rows():
-        yield Place(path, f"query {shorten(text)}"), Judgement(qid, pid, 1, count)
 
 
 def read_log(path: Path, data: Data) -> Logged:
@@ -110,26 +105,19 @@ def normal_form(text: pl.Expr) -> pl.Expr:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, str, int, int]]:
-    """The rows of a log as `LOGGED`, checked."""
-    for place, row in _read(path):
+    """The rows of a log of any form as `LOGGED`, checked."""
+    if path.suffix == ".parquet":
+        rows = reading.read_parquet(path, NEEDED, OPTIONAL)
+    else:
+        is_json = path.name.removesuffix(".gz").endswith(".jsonl")
+        rows = reading.read_json_lines(path) if is_json else reading.read_columns(path, NEEDED, OPTIONAL)
+    for place, row in rows:
         text = " ".join(check_string(place, "query", row.get("query")).split())
         pid, count = row.get("pid"), row.get("count")
         number = 1 if count in (None, "") else reading.whole(count)
         if number is None or not 0 <= number <= LARGEST:
             raise UserError(f"{place}, count: {shorten(count)} is not a whole number from 0 to {LARGEST:,}; correct it")
         yield text, check_id(place, "pid", str(pid) if type(pid) is int else pid), number, 1
-
-
-def _read(path: Path) -> Iterator[reading.Named]:
-    """The rows of a log of any form, by the names of its columns."""
-    if path.suffix == ".parquet":
-        return reading.read_parquet(path, NEEDED, OPTIONAL)
-    if path.name.removesuffix(".gz").endswith(".jsonl"):
-        return reading.read_json_lines(path)
-    rows = reading.read_columns(path, None)
-    place, names = next(rows, (Place(path, "line 1"), list[str]()))
-    reading.check_columns(place, names, NEEDED, OPTIONAL)
-    return ((place, dict(zip(names, columns, strict=True))) for place, columns in rows)
 
 
 def stable_hash(text: str) -> str:
@@ -170,7 +158,7 @@ def own_queries(path: Path, others: list[pl.Series]) -> pl.DataFrame:
     told = "%s: %d queries; %d more repeat one of them or of the data's, and are left out"
     log.info(told, path, len(kept), len(texts) - len(kept))
     qids = [f"unlabelled-{number}" for number in range(len(kept))]
-    return pl.DataFrame({"qid": qids, "text": kept, "answers": [[]] * len(kept)}, ASKED)
+    return pl.DataFrame({"qid": qids, "text": kept, "answers": [[]] * len(kept)}, pl.Schema(QUERIES))
 
 
 def read_texts(path: Path) -> Iterator[str]:
@@ -193,12 +181,11 @@ def read_generated(path: Path) -> Iterator[tuple[str, list[str]]]:
     if form not in ("tsv", "jsonl"):
         raise UserError(f"{FILE} is {str(path)!r}: its name must end in .tsv or .jsonl, perhaps with .gz; rename it")
     for place, row in reading.read_json_lines(path) if form == "jsonl" else reading.read_columns(path, ("id", "query")):
-        found = row if isinstance(row, dict) else {"id": row[0], "query": row[1]}
-        key = "id" if "id" in found else "_id"
-        if not isinstance(queries := found.get("predicted_queries", [found.get("query")]), list):
+        key = "id" if "id" in row else "_id"
+        if not isinstance(queries := row.get("predicted_queries", [row.get("query")]), list):
             raise UserError(f"{place}, predicted_queries: {shorten(queries)} is not a list; write one of strings")
         texts = (" ".join(check_string(place, "query", query).split()) for query in queries)
-        yield check_id(place, key, found.get(key)), [text for text in texts if text]
+        yield check_id(place, key, row.get(key)), [text for text in texts if text]
 
 
 def write_generated(path: Path, passages: Path, target: Path, work: Path, per_passage: int) -> None:

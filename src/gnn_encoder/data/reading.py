@@ -4,43 +4,26 @@ A source yields `Passage`, `Query` and `Judgement`, each with its `Place`. Text 
 """
 
 import csv
-import gzip
 import json
 import re
 import sys
-import zlib
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
-import numpy as np
 import polars as pl
 
-from gnn_encoder.base.errors import UserError, check_file, shorten
-from gnn_encoder.base.files import GZIP, is_empty, without_marks
+from gnn_encoder.base.errors import UserError, shorten
+from gnn_encoder.base.files import is_empty, open_binary, without_marks
 from gnn_encoder.base.tables import ROW_GROUP, open_parquet, undamaged
 
 WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")  # an int64 holds them
 QUOTES = ', quotes that open a column closed and those inside doubled ("")'
 QRELS_HEADER = ["query-id", "corpus-id", "score"]  # BEIR's
 QRELS_FORMS = "`qid 0 pid grade` (TREC), `qid pid grade` (BEIR) or `qid pid`, the same in the whole file"
-Record = TypeVar("Record", bound=tuple[Any, ...])
-
-
-class Place(NamedTuple):
-    """Where a row comes from: a file, and the name of the row in it (`line 7`, `entry 20798`)."""
-
-    file: Path
-    row: str
-
-    def __str__(self) -> str:
-        return f"{self.file}, {self.row}"
-
-
+Place = str  # where a row comes from: a file, and the name of the row in it (`line 7`, `entry 20798`)
 Named = tuple[Place, dict[str, Any]]  # a row of a table by its columns' names
 
 
@@ -127,22 +110,13 @@ def whole(value: object) -> int | None:
     return int(text.partition(".")[0]) if WHOLE.fullmatch(text) else None
 
 
-def unique(rows: Callable[[], Iterator[tuple[Place, Record]]], column: str) -> Iterator[tuple[Place, Record]]:
-    """Stream rows, whose first field is their id. After the last row, an id that repeats is an error.
-
-    Then the rows are read once more for its places. Memory: 8 bytes a row.
-    """
-    hashes = array("q")
-    for place, row in rows():
-        hashes.append(hash(row[0]))
-        yield place, row
-    values, counts = np.unique(np.array(hashes), return_counts=True)
-    repeated, first = set(values[counts > 1].tolist()), dict[str, str]()
-    for place, row in rows() if repeated else ():
-        if row[0] in first:
-            raise UserError(f"{place}, {column}: {row[0]!r} is also the id in {first[row[0]]}; give each row its own")
-        if hash(row[0]) in repeated:
-            first[row[0]] = place.row
+def refuse_repeated(rows: Callable[[], Iterator[tuple[Place, Any]]], ids: pl.Series, column: str) -> None:
+    """Refuse an id that stands twice; `ids` are the first fields of the rows, which are read again for their places."""
+    for again in (~ids.is_first_distinct()).arg_true()[:1]:
+        places = ((ids == ids[again]).arg_true()[0], again)
+        first, place = (next(islice(rows(), at, None), ("a row",))[0] for at in places)  # a pipe is read once
+        also = f"{ids[again]!r} is also the id in {first.rpartition(', ')[2]}"
+        raise UserError(f"{place}, {column}: {also}; give each row its own")
 
 
 def refuse(rows: Iterator[tuple[Place, Any]], number: int, fault: str) -> None:
@@ -159,7 +133,7 @@ def read_lines(path: Path) -> Iterator[tuple[Place, str]]:
     with open_binary(path) as file:
         for number, line in enumerate(file, start=1):
             if line := without_marks(line).rstrip(b"\r\n"):
-                place = Place(path, f"line {number}")
+                place = f"{path}, line {number}"
                 try:
                     text = line.decode("utf-8")
                 except UnicodeDecodeError as error:
@@ -182,22 +156,29 @@ def read_json_lines(path: Path) -> Iterator[Named]:
         yield place, value
 
 
-def read_columns(path: Path, names: Sequence[str] | None, *, quoted: bool = False) -> Iterator[tuple[Place, list[str]]]:
-    """Stream the rows of a table with a tab between its columns; without `names` the first row has these.
+def read_columns(
+    path: Path, needed: Sequence[str], optional: Sequence[str] | None = None, *, quoted: bool = False
+) -> Iterator[Named]:
+    """Stream the rows of a table with a tab between its columns.
 
-    If `quoted`, a column may stand in CSV's quotes; else quotes mean nothing.
+    With `optional` the first row has the columns' names, otherwise the columns are the `needed` ones. If `quoted`, a
+    column may stand in CSV's quotes; else quotes mean nothing.
     """
     csv.field_size_limit(sys.maxsize)  # csv's own limit is 128 KiB, and a text may have any length
+    names = needed if optional is None else None
     for place, line in read_lines(path):
         try:
             columns = next(csv.reader([line], delimiter="\t")) if quoted else line.split("\t")
         except csv.Error as error:
             raise UserError(f"{place}: {shorten(line)} is no row of a table ({error}); mend or remove it") from error
-        names = names or columns
+        if names is None:
+            check_columns(place, columns, needed, optional or ())
+            names = columns
+            continue
         if len(columns) != len(names):
             cure = f"write {', '.join(names)} with a tab between them{QUOTES if quoted else ''}"
             raise UserError(f"{place}: {len(columns)} columns, not {len(names)}; {cure}")
-        yield place, columns
+        yield place, dict(zip(names, columns, strict=True))
 
 
 def read_judged(path: Path) -> Iterator[tuple[Place, Judgement]]:
@@ -223,12 +204,12 @@ def read_parquet(path: Path, needed: Sequence[str], optional: Sequence[str] = ()
     """Stream the rows of a Parquet table, by the names of some columns."""
     table = open_parquet(path)
     names = table.schema_arrow.names
-    check_columns(Place(path, "columns"), names, needed, optional)
+    check_columns(f"{path}, columns", names, needed, optional)
     wanted = [name for name in (*needed, *optional) if name in names]
     with undamaged(path):
         batches = map(pl.DataFrame, table.iter_batches(batch_size=ROW_GROUP, columns=wanted))
         for number, row in enumerate(row for batch in batches for row in batch.iter_rows(named=True)):
-            yield Place(path, f"row {number}"), row
+            yield f"{path}, row {number}", row
 
 
 def check_columns(place: Place, names: Sequence[str], needed: Sequence[str], optional: Sequence[str] = ()) -> None:
@@ -261,15 +242,3 @@ def require(folder: Path, *names: str) -> Path:
         return path
     others = ", ".join([f"{names[0]}.gz", *names[1:]])
     raise UserError(f"{folder / names[0]}: no such file, nor {others}; add it, or correct data.path")
-
-
-@contextmanager
-def open_binary(path: Path) -> Iterator[BinaryIO]:
-    """Open a plain or gzip file, whatever its name is, as a stream of its plain bytes; once, since it may be a pipe."""
-    check_file(path)
-    with path.open("rb") as file:
-        packed = path.suffix == ".gz" or file.peek(2).startswith(GZIP)
-        try:
-            yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise UserError(f"{path}: gzip data cut off or damaged ({error}); fetch or compress it again") from error

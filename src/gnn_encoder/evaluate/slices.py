@@ -183,13 +183,11 @@ KINDS = {"labelled": "a labelled query", "other": "another query", "itself": "th
 LONGEST = 300  # characters that a passage is cut to
 
 
-def what_informs(
-    section: Evaluate, retrieved: Rows, attend: Callable[[Rows], pl.DataFrame], nodes: pl.Series
-) -> dict[str, Any]:
+def what_informs(section: Evaluate, retrieved: Rows, attend: Callable[[Rows], pl.DataFrame]) -> dict[str, Any]:
     """The attention at a sample of the retrieved passages, and dev queries that GNN-encoder alone answers at rank 1.
 
     Those that M_de ranks lowest come first; `counts` says how many there are, and how many M_de alone answers. `attend`
-    gives the `ATTENTION` table of some passages, in which a query is a place in `nodes`, the graph's texts.
+    gives the `ATTENTION` table of some passages.
     """
     ours, theirs = (read_run(project.run_file(system, "dev")) for system in (MAIN, REFERENCE))
     mine, there = Judgements("dev", section).measure([ours, theirs], ["P@1"])
@@ -205,20 +203,19 @@ def what_informs(
     return {
         "attention": attention_shares(attention, pairs),
         "counts": {"queries": len(judged), "won": len(won), "lost": len(lost)},
-        "cases": _described(found, attention, pairs, nodes),
+        "cases": _described(found, attention, pairs),
     }
 
 
-def _described(
-    won: pl.DataFrame, attention: pl.DataFrame, pairs: pl.DataFrame, nodes: pl.Series
-) -> list[dict[str, Any]]:
+def _described(won: pl.DataFrame, attention: pl.DataFrame, pairs: pl.DataFrame) -> list[dict[str, Any]]:
     """The cases with their texts and what informed the passage."""
-    texts, read, cases = read_column(project.queries("dev"), "text"), passage_texts(won["pid"]), []
+    texts, nodes = (pl.Series(read_column(table, "text")) for table in (project.queries("dev"), project.NODES))
+    read, cases = passage_texts(won["pid"]), []
     for case in won.iter_rows(named=True):
         rows = attention.filter(pl.col("query") >= 0, passage=case["passage"]).sort("attention", descending=True)
         top = rows.head(QUERIES).join(pairs.with_columns(labelled=True), on=["query", "passage"], how="left")
         top = top.select(nodes.gather(top["query"]).alias("query"), "attention", pl.col("labelled").fill_null(False))
-        told = {"query": texts[case["query"]].as_py(), "passage": read[case["pid"]]}
+        told = {"query": texts[case["query"]], "passage": read[case["pid"]]}
         cases.append(told | {"rank_of_dual_encoder": case["rank"], "informed_by": top.to_dicts()})
     return cases
 

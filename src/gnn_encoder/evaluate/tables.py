@@ -223,8 +223,8 @@ def claim_of_main(values: pl.DataFrame, measure: str) -> Claim:
     def compared(system: str, other: str) -> dict[str, Comparison]:
         return {split: of[system] for split, of in compare_with(values, measure, {system: other}).items()}
 
-    dev, graphs = means["dev"], registry().of_kind("graph")
-    best = max((one for one in registry().one_vector if one in dev and one not in graphs), key=lambda one: dev[one])
+    dev = means["dev"]
+    best = max((one for one in registry().one_vector if one in dev and one != MAIN), key=lambda one: dev[one])
     better = [one for one in CURES if one in dev and dev[one] > dev[MAIN]]
     rivals = [best, *({CONTROL} & dev.keys() - {best})]
     named = [one for one in dev if one in (MAIN, *rivals, HYBRID, *better)]

@@ -19,7 +19,7 @@ from gnn_encoder.base.matrix import Matrix, Rows, Scores, pair_scores, release, 
 from gnn_encoder.base.tables import QUERIES, count_rows, open_parquet, open_table, read_candidates, write_table
 from gnn_encoder.pipeline import project
 
-NODES, EDGES, VECTORS = "queries.parquet", "edges.parquet", "queries.npy"  # in the folder of a graph
+EDGES, VECTORS = "edges.parquet", "queries.npy"  # in the folder of the graph
 SCORES = 2**25  # scores of queries and new passages that are held at a time
 Bools = NDArray[np.bool_]
 Features = NDArray[np.float16]
@@ -108,7 +108,7 @@ def write_nodes(folder: Path, *, training: Path, unlabelled: Path, rows: Rows) -
             yield batch.take(pa.array(within))
             first += len(batch)
 
-    write_table(folder / NODES, QUERIES, queries())
+    write_table(folder / project.NODES.name, QUERIES, queries())
 
 
 def draw(count: int, size: int | None, seed: int) -> Rows:
@@ -171,24 +171,19 @@ def link(queries: Matrix, least: Scores, passages: Matrix) -> pl.DataFrame:
     return pl.concat(found).sort("passage", "score", "query", descending=[False, True, False])
 
 
-def queries_of(system: str) -> Path:
-    """Table of the queries that are nodes of a system's graph."""
-    return project.graph(system) / NODES
-
-
-def open_nodes(system: str) -> Matrix:
+def open_nodes() -> Matrix:
     """E_Q of the queries that are nodes by M_de, as the stage build_graph wrote them. *Shape:* (n, d)."""
-    path = project.graph(system) / VECTORS
+    path = project.GRAPH / VECTORS
     if not path.is_file():
         raise not_built(path)
     found: Matrix = np.load(path)
     return found
 
 
-def open_graph(system: str) -> Graph:
-    """The graph of a system, as the stage build_graph wrote it: edges sorted by query, then rank."""
-    path = project.graph(system) / EDGES
-    edges, n = read_candidates(path), count_rows(queries_of(system))
+def open_graph() -> Graph:
+    """The graph as the stage build_graph wrote it: edges sorted by query, then rank."""
+    path = project.GRAPH / EDGES
+    edges, n = read_candidates(path), count_rows(project.NODES)
     try:
         passages = edges["passage"].reshape(n, -1)
         return Graph(passages=passages, score=edges["score"], n_passages=count_rows(project.PASSAGES))
@@ -225,9 +220,9 @@ class EdgeFeatures:
         release(self.edges, self.query_loops, self.passage_loops)
 
 
-def open_features(system: str, graph: Graph) -> EdgeFeatures:
-    """Map the features of a system's graph, unpacking them on first use."""
-    folder = project.edge_features(system)
+def open_features(graph: Graph) -> EdgeFeatures:
+    """Map the features of the graph's edges, unpacking them on first use."""
+    folder = project.EDGE_FEATURES
     unpacked = cached(SCRATCH / "unpacked_features", folder.name, fingerprint(folder), partial(_unpack, folder), keep=1)
     edges, queries, passages = (np.load(unpacked / f"{name}.npy", mmap_mode="r") for name in KINDS)
     if len(edges) != graph.n * graph.k or len(queries) != graph.n:

@@ -24,11 +24,11 @@ from gnn_encoder.gnn.graph import (
     open_graph,
     open_labels,
     open_nodes,
-    queries_of,
 )
 from gnn_encoder.gnn.network import GNNConfig, Informed, QueryPassageGNN
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import MGT, Params
+from gnn_encoder.pipeline.project import MAIN, REFERENCE
 from gnn_encoder.text.corpus import embed_passages, embed_rows, load_encoder, open_passages, same_encoder
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
@@ -52,6 +52,13 @@ class Subgraph:
     # M_ce's features of the edges and of the passages' self-loops; None: those of the graph. (E, d_e), (b, d_e)
     features: tuple[NDArray[Any], NDArray[Any]] | None = None
 
+    @classmethod
+    def of_new(cls, edges: pl.DataFrame, passages: int) -> "Subgraph":
+        """That of so many passages that the graph was built without, from their edges as of `graph.link`."""
+        query, passage = (edges[name].to_numpy(writable=True) for name in ("query", "passage"))
+        queries, place = np.unique(query, return_inverse=True)
+        return cls(np.full(passages, -1), queries, np.full(len(edges), -1), place, passage)
+
 
 class Neighbourhood:
     """A graph with all that the two GAT layers read: labels, M_de's passage embeddings, M_ce's edge features.
@@ -68,11 +75,11 @@ class Neighbourhood:
         self._keep_edge: Bools | None = None
 
     @classmethod
-    def open(cls, system: str, network: GNNConfig | MGT, dimension: int) -> "Neighbourhood":
-        """The graph of a system, with what a network of this configuration reads; `dimension` is d."""
-        graph, matrix = open_graph(system), project.embeddings(project.base(system))
+    def open(cls, network: GNNConfig | MGT, dimension: int) -> "Neighbourhood":
+        """The graph, with what a network of this configuration reads; `dimension` is d."""
+        graph, matrix = open_graph(), project.embeddings(REFERENCE)
         check_shape(matrix, (graph.m, dimension))
-        features = open_features(system, graph) if network.edge_features == "cross_encoder" else None
+        features = open_features(graph) if network.edge_features == "cross_encoder" else None
         return cls(graph, open_matrix(matrix), features, Labels(open_labels(), graph.m), sums=network.labels)
 
     @property
@@ -220,15 +227,15 @@ class CorpusGNN:
         return informed
 
 
-def graph_encoder(system: str, model: Path, params: Params) -> tuple[DualEncoder, Path | None]:
-    """The encoder of a graph's nodes and passages, and M_de's matrix if that holds these passages; else None.
+def graph_encoder(params: Params) -> tuple[DualEncoder, Path | None]:
+    """The encoder of the graph's nodes and passages, and M_de's matrix if that holds these passages; else None.
 
-    The folder `model` has the GNN and the encoder that was trained together with it. It is this one, or M_de where the
-    passages are still M_de's, since the graph stayed as it was.
+    It is the one that was trained together with the GNN, or M_de where the passages are still M_de's, since the graph
+    stayed as it was.
     """
-    base = project.base(system)
-    encoded = same_encoder(model / "encoder", project.embeddings(base))
-    return load_encoder(model / "encoder" if encoded is None else project.encoder(base), params.encoder), encoded
+    trained = project.encoder(MAIN)
+    encoded = same_encoder(trained, project.embeddings(REFERENCE))
+    return load_encoder(trained if encoded is None else project.encoder(REFERENCE), params.encoder), encoded
 
 
 def before_graph(encoder: DualEncoder, encoded: Matrix | None, rows: Rows, batch_tokens: int) -> Matrix:
@@ -238,12 +245,12 @@ def before_graph(encoder: DualEncoder, encoded: Matrix | None, rows: Rows, batch
     return embed_passages(encoder, open_passages(encoder), batch_tokens, rows)
 
 
-def open_informer(system: str, model: Path, encoder: DualEncoder, params: Params) -> CorpusGNN:
-    """The GNN in the folder `model` over the whole graph, with Eq. 6 and 7 computed; `encoder`: of `graph_encoder`.
+def open_informer(encoder: DualEncoder, params: Params) -> CorpusGNN:
+    """The GNN over the whole graph, with Eq. 6 and 7 computed; `encoder`: of `graph_encoder`.
 
     As in its training, the nodes are M_de's or the encoder's.
     """
-    gnn = QueryPassageGNN.load(model)
-    near, cached = Neighbourhood.open(system, gnn.config, gnn.config.dimension), gnn.config.cached_nodes
-    nodes = open_nodes(system) if cached else embed_rows(encoder, queries_of(system), params.encoder)
+    gnn = QueryPassageGNN.load(project.GNN)
+    near, cached = Neighbourhood.open(gnn.config, gnn.config.dimension), gnn.config.cached_nodes
+    nodes = open_nodes() if cached else embed_rows(encoder, project.NODES, params.encoder)
     return CorpusGNN(gnn.to(near.device), near, nodes)

@@ -24,6 +24,7 @@ from gnn_encoder.gnn.start import choose_start, closed_form
 from gnn_encoder.gnn.tasks import CachedEmbeddings, CorpusTask, GNNTask
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, PhaseOne
+from gnn_encoder.pipeline.project import REFERENCE
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.corpus import embed_queries, open_queries
 from gnn_encoder.text.device import device
@@ -52,10 +53,10 @@ EVALUATIONS, JOINT = 20, 3  # of phase one on dev after its start, and of phase 
 Answered = Callable[[pl.DataFrame], pl.DataFrame]
 
 
-def load_base(base: str, params: Params) -> tuple[DualEncoder, NDArray[Any]]:
-    """M_de, which is the system `base`, to be trained further, and its cached passage embeddings. *Shape:* (m, d)."""
-    how, matrix = params.encoder, project.embeddings(base)
-    encoder = DualEncoder.load(project.encoder(base), precision=how.precision, dropout=how.dropout)
+def load_base(params: Params) -> tuple[DualEncoder, NDArray[Any]]:
+    """M_de, to be trained further, and its cached passage embeddings. *Shape:* (m, d)."""
+    how, matrix = params.encoder, project.embeddings(REFERENCE)
+    encoder = DualEncoder.load(project.encoder(REFERENCE), precision=how.precision, dropout=how.dropout)
     check_shape(matrix, (count_rows(project.PASSAGES), encoder.dimension))
     return encoder, open_matrix(matrix)
 

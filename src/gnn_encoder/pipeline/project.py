@@ -27,6 +27,10 @@ EXAMPLES = DATA / "examples" / "examples.parquet"
 BM25_EXAMPLES = DATA / "runs" / "bm25" / "examples.parquet"
 PAIR_LABELS = DATA / "pair_labels"
 EMBEDDINGS = DATA / "embeddings"
+GRAPH = DATA / "graph"
+NODES = GRAPH / "queries.parquet"  # the queries that are nodes
+EDGE_FEATURES = DATA / "edge_features"  # M_ce's embeddings of its edges
+GNN = DATA / "mgt"  # the trained GNN; its dual-encoder is in `encoder/`
 GENERATED = DATA / "generated"
 GENERATED_QUERIES = GENERATED / "queries.parquet"
 METRICS = Path("metrics")
@@ -73,26 +77,6 @@ def index(system: str) -> Path:
     return DATA / "indexes" / system
 
 
-def base(system: str) -> str:
-    """The system that another is made from; of a GNN-encoder the one that serves as M_de."""
-    return registry().systems[system].base
-
-
-def graph(system: str) -> Path:
-    """Nodes and edges of a graph."""
-    return DATA / "graph" / system
-
-
-def edge_features(system: str) -> Path:
-    """M_ce's embeddings of a graph's edges."""
-    return DATA / "edge_features" / system
-
-
-def gnn(system: str) -> Path:
-    """A trained GNN; its dual-encoder is in `encoder/`."""
-    return DATA / "mgt" / system
-
-
 def runs(system: str) -> Path:
     """Folder of a system's runs."""
     return RUNS / system
@@ -120,7 +104,7 @@ def evaluation(branch: str) -> Path:
 
 REGISTRY = Path("systems.yaml")
 MAIN = "gnn_encoder"  # the system that the claim is about
-REFERENCE = "dual_encoder"  # M_de, which every table compares with
+REFERENCE = "dual_encoder"  # M_de, which the graph is made with, and which every table compares with
 LEXICAL = "bm25"  # the system that ranks by words
 UNTOUCHED = "untouched"  # the base model as it comes
 CONTROL = "no_gnn"  # M_de trained on without a graph
@@ -148,7 +132,7 @@ class System(Section):
     @property
     def encoder(self) -> str:
         """Folder of the dual-encoder that encodes the queries of a dense system."""
-        places = {"graph": f"data/mgt/{self.name}/encoder", "shifted": f"data/{self.base}"}
+        places = {"graph": "data/mgt/encoder", "shifted": f"data/{self.base}"}
         return places.get(self.kind, f"data/{self.name}")
 
 

@@ -263,16 +263,11 @@ def _publish(stage: Stage, declared: Declared, aside: Path, params: dict[str, An
 
 
 def _check_inputs(inputs: list[Path], own_files: list[Path]) -> None:
-    """Refuse an input that is missing, cut off or of other bytes than its stage wrote, before hours are spent on it.
-
-    All bytes are read, which the first rank does for all.
-    """
+    """Refuse an input that is missing, or that lacks a part of what its stage wrote, before hours are spent on it."""
     for path in inputs:
         if not path.exists():
             own = UserError(f"{path}: no such file; correct its name in params.yaml")
             raise own if path in own_files else not_built(path)
-    if not distributed.is_first():
-        return
     stages = {out: one for one in read_stages() for out in one.outs}
     for folder in dict.fromkeys(out for path in inputs for out in (path, *path.parents) if out in stages):
         if is_damaged(folder):

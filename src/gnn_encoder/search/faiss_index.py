@@ -142,7 +142,7 @@ class PassageIndex:
                 raise not_built(folder / name)
         fields = read_json(folder / MANIFEST, dict[str, Any])
         named = {name: fields.get(name) for name in ("factory", "system", "passages", "views", "dimension")}
-        if set(fields) - {"content"} != {*named, "fingerprint"}:
+        if set(fields) - {"sizes"} != {*named, "fingerprint"}:
             raise UserError(f"{folder / MANIFEST}: must hold fingerprint, {', '.join(named)}; build the index again")
         try:
             index = faiss.read_index(str(folder / INDEX), faiss.IO_FLAG_MMAP_IFC)

@@ -107,9 +107,8 @@ def _write(
     writer = ArrayWriter(folder, shape, dtype)
     waiting = [number for number in range(-(-shape[0] // WINDOW)) if number * WINDOW not in writer.done]
     distributed.barrier()  # the first rank has made the file
-    with writer:
-        for number, block in in_turn(work, waiting, shape[0], WINDOW, label=f"encode {unit}", unit=unit):
-            writer.write(number * WINDOW, transform(number * WINDOW, block) if transform else block)
+    for number, block in in_turn(work, waiting, shape[0], WINDOW, label=f"encode {unit}", unit=unit):
+        writer.write(number * WINDOW, transform(number * WINDOW, block) if transform else block)
     if distributed.is_first():
         writer.finish(manifest)
     distributed.barrier()
