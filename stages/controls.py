@@ -5,13 +5,11 @@ say. Both start from M_de trained on without a graph. hybrid ranks together what
 say.
 """
 
-from functools import cache, partial
-
 from gnn_encoder.controls import write as controls
 from gnn_encoder.controls.closed_form import METHODS
 from gnn_encoder.controls.hybrid import LABELLED
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.project import HYBRID, registry
+from gnn_encoder.pipeline.project import CONTROL, HYBRID, LOGGED, registry
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.faiss_index import index_system
 
@@ -19,24 +17,19 @@ from gnn_encoder.search.faiss_index import index_system
 def main(stage: Stage) -> None:
     """Make every system of the kinds `reordered`, `shifted` and `fused`, the last of what the others find."""
     params, known, dev = stage.params, registry(), controls.dev_queries(stage.params)
-    encoded, reordered = cache(partial(controls.Encoded.of, section=params.encoder)), known.of_kind("reordered")
     folders = {name: stage.unfinished(project.runs(name)) for name in known.of_kind("reordered", "shifted", "fused")}
-    for system, base in ((name, one.base) for name, one in known.of_kind("shifted").items()):
-        queries = encoded(base, project.runs(base))
-        methods = {
-            name: (of.by, folders[name]) for name, of in reordered.items() if of.base == base and of.by in METHODS
-        }
-        matrix, index = stage.unfinished(project.embeddings(system)), stage.unfinished(project.index(system))
-        controls.write_closed_forms(queries, methods, matrix, dev, params)
-        index_system(queries.splits, system, matrix, index, folders[system], params)
-    logged = dict[str, controls.WithLog]()
-    for system, base in ((name, one.base) for name, one in reordered.items() if one.by == "logged"):
-        logged[base] = controls.rank_with_log(encoded(base, project.runs(base)), dev, params)
-        logged[base].known.save(folders[system] / LABELLED)
-        controls.write_control(folders[system], system, logged[base].choice, logged[base].rankings)
+    queries = controls.Encoded.of(CONTROL, project.runs(CONTROL), params.encoder)
+    methods = {name: (one.by, folders[name]) for name, one in known.of_kind("reordered").items() if one.by in METHODS}
+    (shifted,) = known.of_kind("shifted")
+    matrix, index = stage.unfinished(project.embeddings(shifted)), stage.unfinished(project.index(shifted))
+    controls.write_closed_forms(queries, methods, matrix, dev, params)
+    index_system(queries.splits, shifted, matrix, index, folders[shifted], params)
+    logged = controls.rank_with_log(queries, dev, params)
+    logged.known.save(folders[LOGGED] / LABELLED)
+    controls.write_control(folders[LOGGED], LOGGED, logged.choice, logged.rankings)
     runs = {name: folders.get(name, project.runs(name)) for name in known.dense}  # of equally good ones the first
     dense = {name: of for name, of in runs.items() if name in folders or of in stage.inputs}
-    controls.write_hybrid(folders[HYBRID], dense, logged, dev, params)
+    controls.write_hybrid(folders[HYBRID], dense, {CONTROL: logged}, dev, params)
 
 
 if __name__ == "__main__":
