@@ -65,9 +65,10 @@ def check(name: str) -> None:
     measure, worst, rows = load_params().evaluate.significance, 0.0, list[list[str]]()
     for split in JUDGED:
         expected, found = committed(name, split), read_json(METRICS / MAIN / f"{split}.json", Means)
-        if missing := {*expected} - {*found}:
-            raise UserError(f"{METRICS / MAIN}: {', '.join(sorted(missing))} are not in it; run `dvc repro` first")
         for system, values in expected.items():
+            if missing := values.keys() - found.get(system, {}).keys():
+                told = f"has no {', '.join(sorted(missing))} of {system}; run {name}'s command first"
+                raise UserError(f"{METRICS / MAIN}: {told}")
             worst = max(worst, *(abs(value - found[system][one]) for one, value in values.items()))
             both = values[measure], found[system][measure]
             rows.append([title_of(system), split, *map(points, both), f"{100 * (both[1] - both[0]):+.1f}"])
