@@ -98,7 +98,7 @@ def main() -> None:
         table = project.queries(split)
         texts, qids = read_column(table, "text").to_pylist(), pl.Series(read_column(table, "qid"))
         rows = index.search(encode(texts), DEPTH)[1]
-        judged = Judgements(split, params.evaluate)
+        judged = Judgements(split)
         theirs = judged.measure(as_run(rows, qids, pids), MEASURES)
         sides = {system: judged.measure(read_run(project.run_file(system, split)), MEASURES) for system in SYSTEMS}
         against = {system: compared(side, theirs) for system, side in sides.items()}

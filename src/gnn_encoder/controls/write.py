@@ -54,7 +54,7 @@ class Encoded:
 
 def dev_queries(params: Params) -> DevQueries:
     """The dev queries that choose the controls' settings: a fixed sample of those that count."""
-    judge = Judgements("dev", params.evaluate)
+    judge = Judgements("dev")
     (name,) = parse([params.evaluate.significance], "evaluate.significance")
     rows = np.sort(np.random.default_rng(params.seed).permutation(judge.judged_rows())[:DEV_QUERIES])
     depth = min(cutoff(name) or params.retrieve.depth, count_rows(judge.passages))

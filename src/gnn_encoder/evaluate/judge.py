@@ -19,7 +19,7 @@ from gnn_encoder.base.judgements import relevant_pairs, with_rows
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.base.runs import as_run, read_run, read_scored_run
 from gnn_encoder.base.tables import QRELS, count_rows, open_parquet, read_column, read_table
-from gnn_encoder.data.answers import Kind, answered, judged_by_answers
+from gnn_encoder.data.answers import answered, judged_by_answers
 from gnn_encoder.data.prepare import JUDGED, read_rows
 from gnn_encoder.data.reading import read_judged, refuse
 from gnn_encoder.evaluate.measures import Comparison, answer_depth, by_split, compare, corrected, mean, parse, per_query
@@ -34,9 +34,8 @@ USUAL = ("RR@10", "nDCG@10", "R@50", "R@1000")  # what is measured of a user's r
 class Judgements:
     """What judges the runs of a split of the project: qrels or, where its queries have answers, these."""
 
-    def __init__(self, split: str, section: Evaluate) -> None:
+    def __init__(self, split: str) -> None:
         self.queries, self.qrels, self.passages = project.tables(split)
-        self.answers: Kind = section.answers
         self.by_answers = judged_by_answers(self.queries)
 
     def judged_rows(self) -> Rows:
@@ -76,7 +75,7 @@ class Judgements:
         for qid, pid in found.join(pairs, on=["qid", "pid"], how="anti").head(1).iter_rows():
             rule = f"no passage {pid!r}, which the run has for query {qid!r}; take those it was made of"
             raise UserError(f"{self.passages}: {rule}")
-        hits = answered(pairs, self.queries, self.passages, self.answers).select("qid", "pid", grade=1)
+        hits = answered(pairs, self.queries, self.passages).select("qid", "pid", grade=1)
         return [per_query(run, hits, names, queries=qids) for run in runs]
 
 
@@ -84,7 +83,7 @@ def measure_system(system: str, names: Sequence[str], section: Evaluate) -> pl.D
     """The values of a system's runs: columns system, split, qid, measure, value."""
     parts = []
     for split in project.JUDGED:
-        table = Judgements(split, section).measure(read_run(project.run_file(system, split)), names)
+        table = Judgements(split).measure(read_run(project.run_file(system, split)), names)
         parts.append(table.select(pl.lit(system).alias("system"), pl.lit(split).alias("split"), *table.columns))
     return pl.concat(parts)
 

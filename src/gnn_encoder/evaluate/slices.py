@@ -230,7 +230,7 @@ def compare_at_rank_one(section: Evaluate) -> tuple[pl.DataFrame, dict[str, int]
     how many such queries there are, and how many of the opposite.
     """
     ours, theirs = (read_run(project.run_file(system, "dev")) for system in (MAIN, REFERENCE))
-    judgements = Judgements("dev", section)
+    judgements = Judgements("dev")
     judged = judgements.measure(ours, ["P@1"]).join(judgements.measure(theirs, ["P@1"]), on="qid", suffix="_there")
     won, lost = (judged.filter(value=mine, value_there=1 - mine).select("qid") for mine in (1, 0))
     found = won.join(ours.filter(rank=1).select("qid", "pid"), on="qid")
