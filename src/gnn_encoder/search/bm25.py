@@ -23,10 +23,10 @@ from bm25s.tokenization import Tokenizer
 from gnn_encoder.base.distributed import cores, tqdm
 from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.files import CHARACTER, words, write_json
-from gnn_encoder.base.matrix import Rows, Scores
+from gnn_encoder.base.matrix import Scores
 from gnn_encoder.base.tables import PASSAGES, count_rows, iterate_texts, with_title
 from gnn_encoder.pipeline.params import BM25, Stemmer, StopWords
-from gnn_encoder.search.exact import top
+from gnn_encoder.search.exact import Ranking, top
 
 ANALYSIS = "analysis.json"
 K1, B = 0.9, 0.4
@@ -96,7 +96,7 @@ class BM25Index:
         """Passages indexed."""
         return int(self.index.scores["num_docs"])
 
-    def search(self, texts: Sequence[str], depth: int) -> tuple[Rows, Scores]:
+    def search(self, texts: Sequence[str], depth: int) -> Ranking:
         """Rows of the best passages that share a word with each query, padded with -1, and scores, padded with 0.
 
         *Shape:* (texts, depth) both, best first; passages with equal scores stand in the order of the table.
@@ -125,7 +125,7 @@ class BM25Index:
             return [number for word, number in known.items() if found[0] in word]
         return [known[word] for word in found if word in known]
 
-    def _best(self, ids: list[int], depth: int, room: Scores) -> tuple[Rows, Scores]:
+    def _best(self, ids: list[int], depth: int, room: Scores) -> Ranking:
         """Rows and scores of the best passages of those in the lists of a query's words.
 
         A list's passages bound the last place from below, so that few of the next are kept; the rarest word comes
