@@ -22,7 +22,6 @@ from ..encoders import settings
 from .families import NARROW_HEADS, TEXTS, save_family
 
 LENGTHS = np.array([3, 9, 1, 9, 4, 2])
-PARTS = ("prefix", "middle", "suffix", "single_prefix", "single_suffix")
 
 
 def test_rows_come_back_in_order() -> None:
@@ -35,7 +34,7 @@ def test_rows_come_back_in_order() -> None:
         return torch.stack([batch.input_ids[:, 0] * 10.0, -batch.attention_mask.sum(dim=1)], dim=1)
 
     rows = np.array([2, 3, 0, 1, 5, 4])
-    bare: Any = SimpleNamespace(second_type=0, pad=0, **dict.fromkeys(PARTS, []))
+    bare: Any = SimpleNamespace(second_type=0, pad=0, special=TextTokens.of_ids([[]] * 6))
     vectors = encode_rows(Inputs.singles(tokens, bare, 10), rows, encode, 32, 2)
     assert vectors.tolist() == [[10.0 * row, -LENGTHS[row]] for row in rows]
     assert vectors.dtype == np.float32 and seen == [2, 4]

@@ -109,38 +109,26 @@ def text_batch(
     odd last token goes to the longer one, or to the second of two equal ones. A text alone is cut to `single_length`.
     *Shape:* rows (n,), (n,) -> (n, tokens).
     """
-    is_pair, single_length = first_rows >= 0, single_length or length
-    middle, suffix, alone = (len(ids) for ids in (template.middle, template.suffix, template.single_suffix))
-    begin, start = np.where(is_pair, len(template.prefix), len(template.single_prefix)), np.zeros_like(first_rows)
-    first_rows = np.maximum(first_rows, 0)
-    a, b, budget = first.lengths(first_rows), second.lengths(second_rows), length - begin - middle - suffix
-    single = np.minimum(b, single_length - begin - alone)
-    shorter = np.minimum(np.minimum(a, b), budget // 2)
-    longer = np.minimum(np.maximum(a, b), budget - shorter)
-    is_first_longer = a > b
-    a = np.where(is_pair, np.where(is_first_longer, longer, shorter), 0)
-    b = np.where(is_pair, np.where(is_first_longer, shorter, longer), single)
-    at = begin + a + np.where(is_pair, middle, 0)
-    end = at + b + np.where(is_pair, suffix, alone)
-    kinds = ((is_pair, length), (~is_pair, single_length))
-    width = max(min(most, padded(int(end[kind].max()))) for kind, most in kinds if kind.any())
-    matrix = np.full((len(is_pair), width), template.pad, dtype=np.int64)
-    first.fill(matrix, first_rows, a, begin)
-    second.fill(matrix, second_rows, b, at)
-    pairs, singles = np.flatnonzero(is_pair), np.flatnonzero(~is_pair)
-    for rows, place, ids in (
-        (pairs, start, template.prefix),
-        (singles, start, template.single_prefix),
-        (pairs, begin + a, template.middle),
-        (pairs, at + b, template.suffix),
-        (singles, at + b, template.single_suffix),
-    ):
-        for i, token in enumerate(ids):
-            matrix[rows, place[rows] + i] = token
-    column = np.arange(width)
-    mask = column < end[:, None]
-    types = np.where(is_pair[:, None] & mask & (column >= at[:, None]), template.second_type, 0)
-    return Batch(torch.from_numpy(matrix), torch.from_numpy(mask.astype(np.int64)), torch.from_numpy(types))
+    is_pair, first_rows = first_rows >= 0, np.maximum(first_rows, 0)
+    special = np.where(is_pair, 0, 3) + np.arange(3)[:, None]  # before, between and behind the texts
+    before, between, behind = template.special.lengths(special)
+    most = np.where(is_pair, length, single_length or length)
+    a, b = np.where(is_pair, first.lengths(first_rows), 0), second.lengths(second_rows)
+    room = most - before - between - behind
+    shorter = np.minimum(np.minimum(a, b), room // 2)
+    longer = np.minimum(np.maximum(a, b), room - shorter)
+    a, b = np.where(a > b, (longer, shorter), (shorter, longer))
+    lengths = np.stack([before, a, between, b, behind])
+    ends = lengths.cumsum(axis=0)
+    column = np.arange(np.minimum(most, padded(ends[-1])).max())
+    ids = np.full((len(is_pair), len(column)), template.pad, dtype=np.int64)
+    tokens = template.special, first, template.special, second, template.special
+    rows = special[0], first_rows, special[1], second_rows, special[2]
+    for part, of, count, end in zip(tokens, rows, lengths, ends, strict=True):
+        part.fill(ids, of, count, end - count)
+    mask = column < ends[-1][:, None]
+    types = np.where(mask & is_pair[:, None] & (column >= ends[2][:, None]), template.second_type, 0)
+    return Batch(*map(torch.from_numpy, (ids, mask.astype(np.int64), types)))
 
 
 def single_batch(tokens: TextTokens, rows: Rows, template: Template, max_length: int) -> Batch:
