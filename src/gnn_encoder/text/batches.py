@@ -1,8 +1,9 @@
 """Batches: rows of texts, or of pairs of them, padded among rows of similar length; and how they are encoded."""
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -166,7 +167,7 @@ class Inputs:
         cls, table: pl.DataFrame, queries: TextTokens, passages: TextTokens, template: Template, length: int
     ) -> Self:
         """The pairs of a table with the columns query and passage."""
-        query, passage = (table[name].to_numpy().astype(np.int64) for name in ("query", "passage"))
+        query, passage = (table[name].to_numpy() for name in ("query", "passage"))
         return cls.pairs(queries, query, passages, passage, template, length)
 
     def __len__(self) -> int:
@@ -234,10 +235,6 @@ def encode_windows(
 def prefetch(make: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
     """Yield (item, make(item)) of each item. A thread makes the next one meanwhile, so that the GPU need not wait."""
     with ThreadPoolExecutor(max_workers=1) as pool:
-        waiting: list[tuple[Any, Future[Any]]] = []
-        for item in items:
-            waiting.append((item, pool.submit(make, item)))
-            if len(waiting) == 2:
-                first, made = waiting.pop(0)
-                yield first, made.result()
-        yield from ((item, made.result()) for item, made in waiting)
+        begun: Iterator[Any] = ((item, pool.submit(make, item)) for item in items)
+        for (item, made), _ in pairwise(chain(begun, [None])):  # the next one is begun before this one is waited for
+            yield item, made.result()
