@@ -14,7 +14,7 @@ from gnn_encoder.base.tables import edge_schema
 from gnn_encoder.text import batches as module
 from gnn_encoder.text import corpus, cross_encoder
 from gnn_encoder.text.batches import Inputs, single_batch
-from gnn_encoder.text.corpus import embed_passages, embed_queries, encode_corpus, passage_inputs
+from gnn_encoder.text.corpus import embed_passages, embed_queries, encode_corpus, passage_inputs, transform_corpus
 from gnn_encoder.text.cross_encoder import CrossEncoder, embed_pairs, score_pairs
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source
@@ -65,7 +65,8 @@ def test_interrupted_and_resumed_equals_undisturbed(encoder: DualEncoder, many: 
     for _ in range(2):  # the second time it is finished
         write(encoder, many, tmp_path / "out", "float16", transform=same)
     assert [call.args[0] for call in same.call_args_list] == [0, 5, 10, 10, 15, 20]
-    write(encoder, many, tmp_path / "scaled", encoded=tmp_path / "whole", transform=lambda first, block: block * first)
+    how = {"dtype": "float32", "origin": ORIGIN, "transform": lambda first, block: block * first}
+    transform_corpus(tmp_path / "whole", tmp_path / "scaled", **how)
     np.testing.assert_array_equal(open_matrix(tmp_path / "scaled"), found * (np.arange(23) // 5 * 5.0)[:, None])
     for name in ("embeddings.npy", "manifest.json"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

@@ -29,7 +29,7 @@ from gnn_encoder.gnn.graph import (
 from gnn_encoder.gnn.network import GNNConfig, Informed, QueryPassageGNN
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import MGT, Params
-from gnn_encoder.text.corpus import embed_passages, embed_rows, load_encoder, open_passages, same_encoder
+from gnn_encoder.text.corpus import embed_passages, embed_queries, load_encoder, open_passages, same_encoder
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 
@@ -245,5 +245,6 @@ def open_informer(system: str, model: Path, encoder: DualEncoder, params: Params
     """
     gnn = QueryPassageGNN.load(model)
     near, cached = Neighbourhood.open(system, gnn.config, gnn.config.dimension), gnn.config.cached_nodes
-    nodes = open_nodes(system) if cached else embed_rows(encoder, queries_of(system), params.encoder)
+    limit = params.encoder.batch_tokens
+    nodes = open_nodes(system) if cached else embed_queries(encoder, queries_of(system), limit)
     return CorpusGNN(gnn.to(near.device), near, nodes)
