@@ -10,7 +10,7 @@ import pytest
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.pipeline.params import BM25
-from gnn_encoder.search.bm25 import BM25Index, word_tokenizer
+from gnn_encoder.search.bm25 import BM25Index, word_splitter
 
 from ..texts import write_passages
 
@@ -79,7 +79,7 @@ def test_scores_are_sums_in_the_order_of_the_query(tmp_path: Path, depth: int, m
     data, indices, ends = (index.index.scores[name] for name in ("data", "indices", "indptr"))
     for query, found, values in zip(queries, *index.search(queries, depth), strict=True):
         expected = np.zeros(len(texts), dtype=np.float32)
-        for number in (index.tokenizer.word_to_id.get(word) for word in query.split()):
+        for number in (index.index.vocab_dict.get(word) for word in query.split()):
             if number is not None:
                 part = slice(ends[number], ends[number + 1])
                 expected[indices[part]] += data[part]
@@ -116,7 +116,7 @@ WORDS = {
 
 @pytest.mark.parametrize(("text", "expected"), WORDS.items())
 def test_words_of_any_script(text: str, expected: str) -> None:
-    assert word_tokenizer("english", None).splitter(text) == expected.split()
+    assert word_splitter("english", None)(text) == expected.split()
 
 
 def test_a_query_of_one_character_in_a_script_without_spaces(tmp_path: Path) -> None:
