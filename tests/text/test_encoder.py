@@ -15,7 +15,7 @@ from transformers import AutoModel, AutoModelForSequenceClassification, AutoToke
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import fingerprint
-from gnn_encoder.text.batches import single_batch, text_batch
+from gnn_encoder.text.batches import Inputs, single_batch
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source, resolve
@@ -98,7 +98,7 @@ def test_a_cross_encoder_scores_as_transformers_does(
     model, again = make(seed=3).eval(), make(seed=3).eval()
     model.save(tmp_path / "saved")
     loaded, halved = (CrossEncoder.load(tmp_path / "saved", precision="fp32").eval() for _ in range(2))
-    batch = text_batch(queries, ROWS, passages, ROWS, model.template, 40)
+    batch = Inputs.pairs(queries, ROWS, passages, ROWS, model.template, 40).batch()
     inputs = (batch.input_ids, batch.attention_mask, batch.token_type_ids)
     with torch.no_grad():
         peer = AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved")

@@ -95,48 +95,6 @@ def encode_by_length(encode: Callable[[Batch], Tensor], batch: Batch, batch_toke
     return found[torch.from_numpy(np.concatenate(parts)).argsort().to(found.device)]
 
 
-def text_batch(
-    first: TextTokens,
-    first_rows: Rows,
-    second: TextTokens,
-    second_rows: Rows,
-    template: Template,
-    length: int,
-    single_length: int | None = None,
-) -> Batch:
-    """Pairs of texts with their special tokens; where `first_rows` is -1 the second text alone.
-
-    A pair is cut to `length` tokens in all, the longer text first, as by `longest_first` of the tokenizers library: an
-    odd last token goes to the longer one, or to the second of two equal ones. A text alone is cut to `single_length`.
-    *Shape:* rows (n,), (n,) -> (n, tokens).
-    """
-    is_pair, first_rows = first_rows >= 0, np.maximum(first_rows, 0)
-    special = np.where(is_pair, 0, 3) + np.arange(3)[:, None]  # before, between and behind the texts
-    before, between, behind = template.special.lengths(special)
-    most = np.where(is_pair, length, single_length or length)
-    a, b = np.where(is_pair, first.lengths(first_rows), 0), second.lengths(second_rows)
-    room = most - before - between - behind
-    shorter = np.minimum(np.minimum(a, b), room // 2)
-    longer = np.minimum(np.maximum(a, b), room - shorter)
-    a, b = np.where(a > b, (longer, shorter), (shorter, longer))
-    lengths = np.stack([before, a, between, b, behind])
-    ends = lengths.cumsum(axis=0)
-    column = np.arange(np.minimum(most, padded(ends[-1])).max())
-    ids = np.full((len(is_pair), len(column)), template.pad, dtype=np.int64)
-    tokens = template.special, first, template.special, second, template.special
-    rows = special[0], first_rows, special[1], second_rows, special[2]
-    for part, of, count, end in zip(tokens, rows, lengths, ends, strict=True):
-        part.fill(ids, of, count, end - count)
-    mask = column < ends[-1][:, None]
-    types = np.where(mask & is_pair[:, None] & (column >= ends[2][:, None]), template.second_type, 0)
-    return Batch(*map(torch.from_numpy, (ids, mask.astype(np.int64), types)))
-
-
-def single_batch(tokens: TextTokens, rows: Rows, template: Template, max_length: int) -> Batch:
-    """Texts alone with their special tokens, cut to `max_length` tokens in all. *Shape:* rows (n,) -> (n, tokens)."""
-    return Inputs.singles(tokens, template, max_length).batch(rows)
-
-
 @dataclass(frozen=True)
 class Inputs:
     """Rows that become batches: each a pair of texts, or where `rows_of` has no first one (-1), the second alone."""
@@ -156,11 +114,18 @@ class Inputs:
 
     @classmethod
     def pairs(
-        cls, first: TextTokens, first_rows: Rows, second: TextTokens, second_rows: Rows, template: Template, length: int
+        cls,
+        first: TextTokens,
+        first_rows: Rows,
+        second: TextTokens,
+        second_rows: Rows,
+        template: Template,
+        length: int,
+        single_length: int | None = None,
     ) -> Self:
-        """Pairs of at most `length` tokens: row r is pair r. *Shape:* rows (n,) both."""
+        """Row r is pair r, or where `first_rows` is -1 the second text alone. *Shape:* rows (n,) both."""
         size, rows_of = len(first_rows), lambda rows: (first_rows[rows], second_rows[rows])
-        return cls(first, second, size, rows_of, template, length, length)
+        return cls(first, second, size, rows_of, template, length, single_length or length)
 
     @classmethod
     def of_table(
@@ -185,10 +150,38 @@ class Inputs:
         specials = len(self.template.single_prefix) + len(self.template.single_suffix)
         return np.asarray(self.second.lengths(rows) + specials > self.single_length)
 
-    def batch(self, rows: Rows) -> Batch:
-        """The rows, padded. *Shape:* (n,) -> (n, tokens)."""
-        first, second = self.rows_of(rows)
-        return text_batch(self.first, first, self.second, second, self.template, self.pair_length, self.single_length)
+    def batch(self, rows: Rows | None = None) -> Batch:
+        """Some rows, or all, with their special tokens, padded. *Shape:* (n,) -> (n, tokens).
+
+        Of a pair that is too long the longer text is cut first, as by `longest_first` of the tokenizers library: an odd
+        last token goes to the longer one, or to the second of two equal ones.
+        """
+        first_rows, second_rows = self.rows_of(np.arange(len(self)) if rows is None else rows)
+        is_pair, first_rows = first_rows >= 0, np.maximum(first_rows, 0)
+        special = np.where(is_pair, 0, 3) + np.arange(3)[:, None]  # before, between and behind the texts
+        before, between, behind = self.template.special.lengths(special)
+        most = np.where(is_pair, self.pair_length, self.single_length)
+        a, b = np.where(is_pair, self.first.lengths(first_rows), 0), self.second.lengths(second_rows)
+        room = most - before - between - behind
+        shorter = np.minimum(np.minimum(a, b), room // 2)
+        longer = np.minimum(np.maximum(a, b), room - shorter)
+        a, b = np.where(a > b, (longer, shorter), (shorter, longer))
+        lengths = np.stack([before, a, between, b, behind])
+        ends = lengths.cumsum(axis=0)
+        column = np.arange(np.minimum(most, padded(ends[-1])).max())
+        ids = np.full((len(is_pair), len(column)), self.template.pad, dtype=np.int64)
+        texts = self.template.special, self.first, self.template.special, self.second, self.template.special
+        rows_in = special[0], first_rows, special[1], second_rows, special[2]
+        for tokens, taken, count, end in zip(texts, rows_in, lengths, ends, strict=True):
+            tokens.fill(ids, taken, count, end - count)
+        mask = column < ends[-1][:, None]
+        types = np.where(mask & is_pair[:, None] & (column >= ends[2][:, None]), self.template.second_type, 0)
+        return Batch(*map(torch.from_numpy, (ids, mask.astype(np.int64), types)))
+
+
+def single_batch(tokens: TextTokens, rows: Rows, template: Template, max_length: int) -> Batch:
+    """Texts alone with their special tokens, cut to `max_length` tokens in all. *Shape:* rows (n,) -> (n, tokens)."""
+    return Inputs.singles(tokens, template, max_length).batch(rows)
 
 
 Prepared = list[tuple[NDArray[np.int64], Batch]]
