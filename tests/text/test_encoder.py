@@ -4,18 +4,17 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModel, AutoTokenizer
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import fingerprint
-from gnn_encoder.text.batches import Inputs, single_batch
+from gnn_encoder.text.batches import single_batch
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source, resolve
@@ -88,24 +87,6 @@ def test_bf16_computes_in_16_bits_and_learns_in_32(tiny_model: Path, passages: T
             torch.testing.assert_close(one, other, rtol=0, atol=2e-2)
         narrow.for_inference()
     assert {weight.dtype for weight in narrow.parameters()} == {torch.bfloat16}
-
-
-def test_a_cross_encoder_scores_as_transformers_does(
-    tiny_model: Path, queries: TextTokens, passages: TextTokens, tmp_path: Path
-) -> None:
-    """It stays the same saved and loaded, and made anew by the same seed."""
-    make = partial(CrossEncoder.from_pretrained, Source(str(tiny_model)), settings(tiny_model))
-    model, again = make(seed=3).eval(), make(seed=3).eval()
-    model.save(tmp_path / "saved")
-    loaded, halved = (CrossEncoder.load(tmp_path / "saved", precision="fp32").eval() for _ in range(2))
-    batch = Inputs.pairs(queries, ROWS, passages, ROWS, model.template, 40).batch()
-    inputs = (batch.input_ids, batch.attention_mask, batch.token_type_ids)
-    with torch.no_grad():
-        peer = AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved")
-        pooled, expected = peer.bert(*inputs).last_hidden_state[:, 0], peer(*inputs).logits[:, 0]
-        for one in (model, again, loaded, halved.for_inference()):
-            torch.testing.assert_close(one.logits(batch), expected, rtol=0, atol=1e-6)
-            torch.testing.assert_close(one.embed(batch), pooled, rtol=0, atol=1e-6)
 
 
 def spoil_config(**changes: object) -> Callable[[Path], object]:
