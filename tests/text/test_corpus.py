@@ -63,9 +63,8 @@ def test_interrupted_and_resumed_equals_undisturbed(encoder: DualEncoder, many: 
     for _ in range(2):  # the second time it is finished
         write(tmp_path / "out", transform=same)
     assert [call.args[0] for call in same.call_args_list] == [0, 5, 10, 10, 15, 20]
-    transform_corpus(
-        tmp_path / "whole", tmp_path / "scaled", transform=lambda first, block: block * 2 ** (first // 5), **HOW
-    )
+    grow = partial(transform_corpus, transform=lambda first, block: block * 2 ** (first // 5), **HOW)
+    grow(tmp_path / "whole", tmp_path / "scaled")
     np.testing.assert_array_equal(open_matrix(tmp_path / "scaled"), found * 2.0 ** (np.arange(23) // 5)[:, None])
     for name in ("embeddings.npy", "manifest.json"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
