@@ -41,8 +41,7 @@ class Batch:
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Tokens of each text. *Shape:* (n,)."""
-        lengths: NDArray[np.int64] = self.attention_mask.sum(dim=1).numpy()
-        return lengths
+        return np.asarray(self.attention_mask.sum(dim=1))
 
     def part(self, rows: NDArray[np.int64]) -> "Batch":
         """Some of the texts, in the order of `rows`, padded to the longest of them."""

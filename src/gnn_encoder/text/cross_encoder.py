@@ -54,11 +54,6 @@ class CrossEncoder(TextModel):
             self.model.save_pretrained(folder)  # type: ignore[operator]
             self.tokenizer.save_pretrained(folder)
 
-    @property
-    def dimension(self) -> int:
-        """Columns of an edge feature, d_e."""
-        return int(self.model.config.hidden_size)  # type: ignore[union-attr,arg-type]
-
     def logits(self, batch: Batch) -> Tensor:
         """Relevance logits. *Shape:* (n, tokens) -> (n,)."""
         with autocast(self.dtype):

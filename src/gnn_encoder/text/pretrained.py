@@ -45,7 +45,6 @@ UNSAID = {"pooling": "mean", "similarity": "cosine", "query_prefix": "", "passag
 TEMPERATURES = {"cosine": 0.05, "dot": 1.0}
 NO_LIMIT = 1_000_000  # tokens; a tokenizer without a limit states a larger number
 FOR_QUERIES, FOR_PASSAGES = ("query",), ("document", "passage", "corpus")  # words in the names of prompts
-PLAIN = "a copy of its folder without modules.json, which then is a plain transformer"
 T = TypeVar("T")
 
 
@@ -292,4 +291,5 @@ def _prompt(config: Files, words: Sequence[str], others: Sequence[str]) -> str |
 
 
 def _refused(source: Source, what: str) -> UserError:
-    return UserError(f"model {source.model!r}: its {what}; take another encoder.model, or {PLAIN}")
+    plain = "a copy of its folder without modules.json, which then is a plain transformer"
+    return UserError(f"model {source.model!r}: its {what}; take another encoder.model, or {plain}")
