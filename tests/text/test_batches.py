@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,27 +22,22 @@ from gnn_encoder.text.tokens import TextTokens
 from ..encoders import settings
 from .families import NARROW_HEADS, TEXTS, save_family
 
-LENGTHS = np.array([3, 9, 1, 9, 4, 2])
 
-
-def test_rows_come_back_in_order() -> None:
-    """Text r has LENGTHS[r] tokens, each of which is r."""
-    tokens = TextTokens(np.repeat(np.arange(6), LENGTHS), np.cumsum([0, *LENGTHS]))
-    seen: list[int] = []
-
-    def encode(batch: Batch) -> torch.Tensor:
-        seen.append(len(batch.input_ids))
-        return torch.stack([batch.input_ids[:, 0] * 10.0, -batch.attention_mask.sum(dim=1)], dim=1)
-
-    rows = np.array([2, 3, 0, 1, 5, 4])
+def test_no_rows_and_what_is_read_ahead() -> None:
     bare: Any = SimpleNamespace(second_type=0, pad=0, special=TextTokens.of_ids([[]] * 6))
-    vectors = encode_rows(Inputs.singles(tokens, bare, 10), rows, encode, 32, 2)
-    assert vectors.tolist() == [[10.0 * row, -LENGTHS[row]] for row in rows]
-    assert vectors.dtype == np.float32 and seen == [2, 4]
-    assert encode_rows(Inputs.singles(tokens, bare, 10), rows[:0], encode, 32, 2).shape == (0, 2)
+    inputs = Inputs.singles(TextTokens.of_ids([[7, 8], [9]]), bare, 10)
+    assert inputs.batch().input_ids.tolist() == [[7, 8, *[0] * 6], [9, *[0] * 7]]
+    assert encode_rows(inputs, np.arange(0), lambda batch: batch.input_ids, 32, 2).shape == (0, 2)
     assert list(prefetch(lambda item: -item, range(4))) == [(item, -item) for item in range(4)]
-    results = prefetch(lambda item: 1 / (item - 1), range(3))
-    assert next(results) == (0, -1)
+    begun = Event()
+
+    def make(item: int) -> float:
+        if item == 1:
+            begun.set()
+        return 1 / (1 - item)
+
+    results = prefetch(make, range(3))
+    assert next(results) == (0, 1) and begun.wait(60), "the next one is made meanwhile"
     with pytest.raises(ZeroDivisionError):
         next(results)
 
