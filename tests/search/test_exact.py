@@ -9,7 +9,7 @@ import torch
 from gnn_encoder.base import matrix as arrays
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.search import exact
-from gnn_encoder.search.exact import MISSING, NOTHING, Pool, array_top_k, exact_top_k, least, of_scores, once, unpack
+from gnn_encoder.search.exact import MISSING, NOTHING, array_top_k, exact_top_k, least, of_scores, once, unpack
 
 from .conftest import Save, whole_numbers
 
@@ -79,23 +79,3 @@ def test_keys_sort_as_scores_and_rows() -> None:
     rows, scores = unpack(found)
     assert rows.tolist() == [[7, 2, -1, -1, -1, -1]] and scores[0, :2].tolist() == [3, 2]
     assert found[0, 2:].tolist() == [NOTHING] * 4
-
-
-OF_VIEWS = np.array([[[1.0, 3.0], [2.0, 2.0]], [[-1.0, -5.0], [0.0, 0.25]]], dtype=np.float32)
-
-
-@pytest.mark.parametrize(
-    ("pool", "expected", "weights"),
-    [
-        (Pool("max"), [[3, 2], [-1, 0.25]], None),
-        (Pool("mean"), [[2, 2], [-3, 0.125]], [0.25] * 4),
-        (Pool("mean", plain=0.75), [[1.5, 2], [-2, 0.0625]], [0.75, *[0.25 / 3] * 3]),
-    ],
-)
-def test_a_passages_score_of_its_views(pool: Pool, expected: list[list[float]], weights: list[float] | None) -> None:
-    found = pool.scores(OF_VIEWS)
-    assert found.dtype == np.float32 and found.shape == (2, 2)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    if weights is not None:
-        np.testing.assert_allclose(pool.weights(4), weights, rtol=1e-6)
-        assert pool.weights(1).tolist() == [1]
