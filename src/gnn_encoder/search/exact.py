@@ -64,13 +64,14 @@ def array_top_k(matrix: NDArray[Any], queries: Matrix, k: int, *, name: str = "k
         return np.empty((0, k), dtype=np.int64), np.empty((0, k), dtype=np.float32)
     engine, chunk = _engine(), max(1, MERGE_ENTRIES // k)
     parts = [engine.put(queries[start : start + chunk]) for start in range(0, len(queries), chunk)]
-    best: list[Any] = [None for _ in parts]
+    best: list[list[Any]] = [[] for _ in parts]  # of each part the best keys so far
     with tqdm(total=len(matrix), desc="search", unit="passage", unit_scale=True, delay=2) as bar:
         for first, block in array_blocks(matrix):
             for i, part in enumerate(parts):
-                best[i] = engine.join(best[i], engine.nearest(block, part, k) + first, k)
+                keys = [*best[i], engine.nearest(block, part, k) + first]
+                best[i] = [engine.least(engine.array.concatenate(keys, axis=1), k)]
             bar.update(len(block))
-    return unpack(np.concatenate([engine.ranked(keys) for keys in best]))
+    return unpack(np.concatenate([engine.ranked(keys) for (keys,) in best]))
 
 
 def block_top_k(block: Matrix, queries: Matrix, k: int) -> Ranking:
@@ -169,10 +170,6 @@ class _Faiss:
         if len(unsure):
             best[unsure] = self.nearest(block, queries[unsure], k, 2 * spare + k)
         return best
-
-    def join(self, keys: Any, others: Any, k: int) -> Any:
-        """The k best of both. *Shape:* (n, any) both -> (n, <= k)."""
-        return self.least(others if keys is None else self.array.concatenate([keys, others], axis=1), k)
 
     def ranked(self, keys: Any) -> Keys:
         """The best first, as NumPy's. *Shape:* (n, c) -> the same."""

@@ -35,6 +35,17 @@ KEEPING = ("OPQMatrix", "RandomRotationMatrix", "HadamardRotation", "RemapDimens
 GROUPS_KEPT = 128  # row groups of a table that stay in memory between queries
 
 
+@dataclass(frozen=True, kw_only=True)
+class IndexManifest:
+    """What the manifest says of an index, beside its fingerprint."""
+
+    factory: str
+    passages: int
+    views: int
+    dimension: int
+    system: str
+
+
 def build(embeddings_folder: Path, folder: Path, *, factory: str, pids: Path, system: str, seed: int) -> None:
     """Write `index.faiss`, `pids.parquet` and `manifest.json` into `folder`. *Shape:* matrix (passages * views, d)."""
     matrix = read_manifest(embeddings_folder)
@@ -48,8 +59,8 @@ def build(embeddings_folder: Path, folder: Path, *, factory: str, pids: Path, sy
         faiss.write_index(fill(embeddings_folder, factory, seed), str(folder / INDEX))
     write_table(folder / PIDS, PID_TABLE, open_table(pids, PASSAGES).iter_batches(columns=["pid"]), PICKED)
     made = fingerprint(embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views)
-    about = {"passages": passages, "views": views, "dimension": matrix.shape[1], "system": system}
-    write_json(folder / MANIFEST, {"fingerprint": made, "factory": factory} | about)
+    about = IndexManifest(factory=factory, passages=passages, views=views, dimension=matrix.shape[1], system=system)
+    write_json(folder / MANIFEST, {"fingerprint": made} | vars(about))
 
 
 def fill(embeddings_folder: Path, factory: str, seed: int) -> Any:
@@ -123,18 +134,7 @@ def _sample(embeddings_folder: Path, seed: int) -> Matrix:
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
-    """What the manifest says of an index, beside its fingerprint."""
-
-    factory: str
-    system: str
-    passages: int
-    views: int
-    dimension: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class PassageIndex(About):
+class PassageIndex(IndexManifest):
     """An index on disk, open for searching. *Shape:* (passages * views, dimension)."""
 
     folder: Path
@@ -146,7 +146,7 @@ class PassageIndex(About):
         for name in (MANIFEST, INDEX, PIDS):
             if not (folder / name).is_file():
                 raise not_built(folder / name)
-        about = read_json(folder / MANIFEST, About)
+        about = read_json(folder / MANIFEST, IndexManifest)
         try:
             index = faiss.read_index(str(folder / INDEX), faiss.IO_FLAG_MMAP_IFC)
         except RuntimeError as error:
