@@ -22,6 +22,7 @@ TEXTS = [
     ("Beech", "A tree with smooth grey bark"),
     ("Yew", "Dark needles, red berries; longbows were made of yew wood"),
 ]
+QUERIES = ["Which ash has black buds?", "grey bark of a tree, grey", "Longbows: YEW wood", "the and", "xylophone yew"]
 SECTION = BM25(depth=5, stop_words="english", stemmer=None)
 STOP_WORDS = {"the", "is", "a", "with", "and", "of"}  # of Lucene's list, those that occur below
 
@@ -52,15 +53,8 @@ def oracle(query: str, k1: float = 0.9, b: float = 0.4) -> np.ndarray:
 def test_scores_equal_plain_loops_and_an_index_on_disk_finds_the_same(tmp_path: Path) -> None:
     built, opened = build(tmp_path, TEXTS), BM25Index.open(tmp_path / "index")
     assert isinstance(opened.index.scores["data"], np.memmap) and opened.passages == len(TEXTS)
-    queries = [
-        "Which ash has black buds?",
-        "grey bark of a tree, grey",
-        "Longbows: YEW wood",
-        "the and",
-        "xylophone yew",
-    ]
     for index in (built, opened):
-        for query, rows, scores in zip(queries, *index.search(queries, depth=6), strict=True):
+        for query, rows, scores in zip(QUERIES, *index.search(QUERIES, depth=6), strict=True):
             expected = oracle(query)
             order = sorted(np.flatnonzero(expected).tolist(), key=lambda i: (-round(expected[i], 9), i))
             assert rows.tolist() == order + [-1] * (6 - len(order))

@@ -197,7 +197,7 @@ def prepare_rows(inputs: Inputs, rows: Rows, batch_tokens: int) -> Prepared:
 
 @torch.inference_mode()
 def encode_prepared(prepared: Prepared, encode: Callable[[Batch], Tensor]) -> Matrix:
-    """Run the model over prepared batches and put the vectors back into the rows' order. *Shape:* (n, d)."""
+    """Run the model over prepared batches and put what it gives back into the rows' order. *Shape:* (n, ...)."""
     vectors = torch.cat([encode(batch).float() for _, batch in prepared])
     order = np.concatenate([rows for rows, _ in prepared]).argsort()
     return vectors[torch.from_numpy(order).to(vectors.device)].cpu().numpy()
