@@ -120,7 +120,8 @@ def test_reranking(texts: Texts, tiny_model: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(encoded_pairs, "WINDOW", window)
     model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings(tiny_model, dropout=0.5), seed=4).train()
     candidates = pl.DataFrame(RERANKED, schema=PAIR | {"relevant": pl.Boolean}, orient="row")
-    pairs = Inputs.of_table(candidates, texts.query_tokens, texts.passage_tokens, model.template, 20)
+    query, passage = (candidates[name].to_numpy() for name in ("query", "passage"))
+    pairs = Inputs.pairs(texts.query_tokens, query, texts.passage_tokens, passage, model.template, 20)
     found = dev.reranking_score(model, candidates, pairs, 64)
     assert model.training
     model.eval()

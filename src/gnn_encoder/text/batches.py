@@ -7,7 +7,6 @@ from itertools import chain, pairwise
 from typing import Any, Self, TypeVar
 
 import numpy as np
-import polars as pl
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -125,14 +124,6 @@ class Inputs:
         """Row r is pair r, or where `first_rows` is -1 the second text alone. *Shape:* rows (n,) both."""
         size, rows_of = len(first_rows), lambda rows: (first_rows[rows], second_rows[rows])
         return cls(first, second, size, rows_of, template, length, single_length or length)
-
-    @classmethod
-    def of_table(
-        cls, table: pl.DataFrame, queries: TextTokens, passages: TextTokens, template: Template, length: int
-    ) -> Self:
-        """The pairs of a table with the columns query and passage."""
-        query, passage = (table[name].to_numpy() for name in ("query", "passage"))
-        return cls.pairs(queries, query, passages, passage, template, length)
 
     def __len__(self) -> int:
         return self.size

@@ -96,8 +96,9 @@ class CrossEncoderTask:
 
     def evaluate(self) -> float:
         """RR@10 of the dev sample by reranking."""
-        candidates, length = self.dev[0], self.settings.max_length
-        pairs = Inputs.of_table(candidates, self.dev[1], self.passages, self.model.template, length)
+        candidates, queries = self.dev
+        query, passage = (candidates[name].to_numpy() for name in ("query", "passage"))
+        pairs = Inputs.pairs(queries, query, self.passages, passage, self.model.template, self.settings.max_length)
         return reranking_score(self.model, candidates, pairs, self.batch_tokens)
 
 
