@@ -145,7 +145,7 @@ def retrieval_score(
 def reranking_score(model: CrossEncoder, candidates: pl.DataFrame, pairs: Inputs, batch_tokens: int) -> float:
     """RR@10 of the sampled queries, each of which ranks its `pairs` of a DEV_CANDIDATES table by M_ce."""
     with no_grad_eval(model):
-        how = model.column_of_logits, batch_tokens, 1
+        how = (lambda batch: model.logits(batch).unsqueeze(1)), batch_tokens, 1
         logits = shared_rows(np.arange(len(pairs)), WINDOW, 1, lambda part: encode_rows(pairs, part, *how))
     return reranked_reciprocal_rank(candidates.with_columns(score=logits[:, 0].cpu().numpy()))
 
