@@ -98,7 +98,7 @@ def main() -> None:
         table = project.queries(split)
         texts, qids = read_column(table, "text").to_pylist(), pl.Series(read_column(table, "qid"))
         rows = index.search(encode(texts), DEPTH)[1]
-        judged = Judgements(split, params.evaluate)
+        judged = Judgements(split)
         runs = [as_run(rows, qids, pids), *(read_run(project.run_file(system, split)) for system in SYSTEMS)]
         theirs, *others = judged.measure(runs, MEASURES)
         sides = dict(zip(SYSTEMS, others, strict=True))

@@ -22,7 +22,7 @@ def main(stage: Stage) -> None:
     section, branch, shown = stage.params.evaluate, registry().branches[stage.key], registry().shown_with(stage.key)
     names, (tested,) = list(parse(section.measures)), parse([section.significance], "evaluate.significance")
     measures, folder = map(stage.unfinished, (project.MEASURES / stage.key, project.evaluation(stage.key)))
-    values = measure_systems(shown, branch.systems, [*names, tested], section, measures)
+    values = measure_systems(shown, branch.systems, [*names, tested], measures)
     values.write_parquet(folder / project.VALUES)
     means, by_query = means_by_system(values, names), by_split(values.filter(measure=tested))
     compared = compare_with(values, tested, {name: branch.baseline for name in shown if name != branch.baseline})
@@ -49,7 +49,7 @@ def informed(params: Params) -> dict[str, Any]:
     def attend(rows: Rows) -> pl.DataFrame:
         return pl.DataFrame(inform.explain(rows, before_graph(encoder, matrix, rows, limit)))
 
-    return slices.what_informs(params.evaluate, inform.retrieved, attend)
+    return slices.what_informs(inform.retrieved, attend)
 
 
 if __name__ == "__main__":

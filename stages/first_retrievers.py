@@ -21,7 +21,7 @@ from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.exact import exact_top_k
 from gnn_encoder.search.faiss_index import index_system, new_index
-from gnn_encoder.text.corpus import embed_judged, embed_rows, load_encoder, origin_of, same_encoder, write_matrix
+from gnn_encoder.text.corpus import embed_judged, embed_queries, load_encoder, origin_of, same_encoder, write_matrix
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.train.candidates import find_candidates
 from gnn_encoder.train.dev import write_dev
@@ -82,7 +82,7 @@ def retrieve(stage: Stage) -> None:
     write_matrix(encoder, matrix, params, origin, encoded=encoded)
     identical, pairs = Identical.read(project.IDENTICAL, "train"), relevant_pairs(*project.tables("train"))
     find = partial(exact_top_k, matrix, k=params.mine_candidates.depth, name="mine_candidates.depth")
-    asked = embed_rows(encoder, queries, params.encoder)
+    asked = embed_queries(encoder, queries, params.encoder.batch_tokens)
     found = find_candidates(find, asked, stage.work / "mined", identical, pairs, label="mine candidates")
     write_table(folder / project.CANDIDATES.name, CANDIDATES, found)
 

@@ -17,7 +17,7 @@ from gnn_encoder.pair import NOTHING_TO_LABEL, Score, label_labelled, label_unla
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import exact_top_k
-from gnn_encoder.text.corpus import embed_rows, load_encoder
+from gnn_encoder.text.corpus import embed_queries, load_encoder
 from gnn_encoder.train.candidates import find_candidates, read_top, score_lists
 from gnn_encoder.train.cross_encoder import train_cross_encoder
 
@@ -40,7 +40,8 @@ def main(stage: Stage) -> None:
     pretraining, quality = examples, dict[str, Any]()
     if pair.pseudo_labels and count_rows(project.queries(UNLABELLED)):
         queries = project.queries(UNLABELLED)
-        vectors = embed_rows(load_encoder(project.RETRIEVER, params.encoder), queries, params.encoder)
+        encoder, limit = load_encoder(project.RETRIEVER, params.encoder), params.encoder.batch_tokens
+        vectors = embed_queries(encoder, queries, limit)
         # The queries with hidden labels stand first among the unlabelled ones, and so have the same rows in both.
         hidden, identical = relevant_pairs(*project.tables(UNLABELLED)), Identical.read(project.IDENTICAL, UNLABELLED)
         find = partial(exact_top_k, project.embeddings("retriever"), k=depth, name="denoise.range_max")

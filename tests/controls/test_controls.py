@@ -104,7 +104,7 @@ def test_the_value_on_dev_is_that_of_the_run(params: Params, system: str, by_ans
         answered("dev")
     write(system, params, Path("written"))
     choice, dev = read_choice(Path("written")), read_run(Path("written/dev.trec.gz"))
-    value = mean(*Judgements("dev", params.evaluate).measure([dev], ["RR@10"]))["RR@10"]
+    value = mean(*Judgements("dev").measure([dev], ["RR@10"]))["RR@10"]
     assert choice.chosen.value == pytest.approx(value, abs=1e-12)
     assert choice.chosen.value == max(one.value for one in choice.tried) and choice.queries == 15
     for split in project.JUDGED:
@@ -131,7 +131,7 @@ def searched(matrix: Path, params: Params) -> float:
     places = (project.queries("dev"), "qid"), (project.PASSAGES, "pid")
     qids, pids = (pl.Series(read_column(*place)) for place in places)
     run = as_run(exact_top_k(matrix, vectors, 10)[0], qids, pids)
-    return mean(*Judgements("dev", params.evaluate).measure([run], ["RR@10"]))["RR@10"]
+    return mean(*Judgements("dev").measure([run], ["RR@10"]))["RR@10"]
 
 
 def test_neighbours_do_not_bring_a_query_to_itself(params: Params) -> None:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gnn_encoder.text.batches import single_batch, text_batch
+from gnn_encoder.text.batches import Inputs, single_batch
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source, load_tokenizer
 from gnn_encoder.text.tokens import TextTokens
@@ -91,7 +91,7 @@ def test_passages_beside_their_own_generated_queries(
         expected = (
             single_batch(texts.passage_tokens, row, encoder.template, 16)
             if alone[place]
-            else text_batch(*pair, texts.passage_tokens, row, encoder.template, PAIR_LENGTH)
+            else Inputs.pairs(*pair, texts.passage_tokens, row, encoder.template, PAIR_LENGTH).batch()
         )
         for field in ("input_ids", "attention_mask", "token_type_ids"):
             wanted = getattr(expected, field)

@@ -16,7 +16,7 @@ from gnn_encoder.evaluate import slices
 from gnn_encoder.evaluate.measures import compare, interval
 from gnn_encoder.evaluate.slices import THIRDS, About
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import registry
 from gnn_encoder.text.encoder import DualEncoder
 
@@ -176,7 +176,7 @@ def test_shares_are_of_passages_with_a_choice() -> None:
     assert slices.attention_table({}).rows == []
 
 
-def test_a_case_names_the_queries_that_informed_its_passage(one_branch: Path, tiny_params: Params) -> None:
+def test_a_case_names_the_queries_that_informed_its_passage(one_branch: Path) -> None:
     """GNN-encoder alone has q1's p1 at rank 1, which M_de ranks second; it loses none at rank 1."""
     write(project.queries("train"), QUERIES, list("tuvwxyz"), ["what?"] * 7, [[]] * 7)
     write(project.qrels("train"), QRELS, ["x", "x", "y"], ["p0", "p1", "p2"], [1, 1, 1])  # as PAIRS
@@ -187,7 +187,7 @@ def test_a_case_names_the_queries_that_informed_its_passage(one_branch: Path, ti
         asked.extend(rows.tolist())
         return ATTENTION.filter(pl.col("passage").is_in(rows.tolist()))
 
-    told = slices.what_informs(tiny_params.evaluate, np.arange(3), attend)
+    told = slices.what_informs(np.arange(3), attend)
     assert asked == [0, 1, 2] and told["attention"] == slices.attention_shares(ATTENTION, PAIRS)
     assert told["counts"] == {"queries": 3, "won": 1, "lost": 0}
     (case,) = told["cases"]

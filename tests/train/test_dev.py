@@ -10,7 +10,7 @@ import torch
 from gnn_encoder.base.tables import DEV_CANDIDATES, read_table, write_table
 from gnn_encoder.search.exact import Pool
 from gnn_encoder.text import cross_encoder as encoded_pairs
-from gnn_encoder.text.batches import Inputs, single_batch, text_batch
+from gnn_encoder.text.batches import Inputs, single_batch
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.train import dev
@@ -109,7 +109,7 @@ def test_retrieval_by_views(
         for at, passage in enumerate(SAMPLE.pool):
             for view in range(views):
                 rows = tokens[0], np.array([(view + passage) % 8]), tokens[1], np.array([passage])
-                scores[:, at, view] = queries @ encoder.encode_passages(text_batch(*rows, template, 20))[0]
+                scores[:, at, view] = queries @ encoder.encode_passages(Inputs.pairs(*rows, template, 20).batch())[0]
     scores = {"max": scores.max(axis=2), "mean": scores.mean(axis=2)}[pool]
     expected = [reciprocal_rank(one, mask) for one, mask in zip(scores, RELEVANT, strict=True)]
     assert found == pytest.approx(np.mean(expected)) and 0 < found < 1
@@ -120,7 +120,8 @@ def test_reranking(texts: Texts, tiny_model: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(encoded_pairs, "WINDOW", window)
     model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings(tiny_model, dropout=0.5), seed=4).train()
     candidates = pl.DataFrame(RERANKED, schema=PAIR | {"relevant": pl.Boolean}, orient="row")
-    pairs = Inputs.of_table(candidates, texts.query_tokens, texts.passage_tokens, model.template, 20)
+    query, passage = (candidates[name].to_numpy() for name in ("query", "passage"))
+    pairs = Inputs.pairs(texts.query_tokens, query, texts.passage_tokens, passage, model.template, 20)
     found = dev.reranking_score(model, candidates, pairs, 64)
     assert model.training
     model.eval()

@@ -22,7 +22,7 @@ from gnn_encoder.evaluate.measures import cutoff, parse
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Encoder, Params
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL
-from gnn_encoder.text.corpus import embed_rows, load_encoder, transform_corpus
+from gnn_encoder.text.corpus import embed_queries, load_encoder, transform_corpus
 from gnn_encoder.text.encoder import DualEncoder
 
 DEV_QUERIES = 2_000  # most judged dev queries that choose
@@ -49,14 +49,14 @@ class Encoded:
             runs=runs,
             unit_length=encoder.settings.similarity == "cosine",
             labels=pairs.with_columns(query=pl.Series(places)),
-            labelled=embed_rows(encoder, project.queries("train"), section, rows),
+            labelled=embed_queries(encoder, project.queries("train"), section.batch_tokens, rows),
             splits={split: np.load(runs / project.asked(base, split).name) for split in project.JUDGED},
         )
 
 
 def dev_queries(params: Params) -> DevQueries:
     """The dev queries that choose the controls' settings: a fixed sample of those that count."""
-    judge = Judgements("dev", params.evaluate)
+    judge = Judgements("dev")
     (name,) = parse([params.evaluate.significance], "evaluate.significance")
     rows = np.sort(np.random.default_rng(params.seed).permutation(judge.judged_rows())[:DEV_QUERIES])
     depth = min(cutoff(name) or params.retrieve.depth, count_rows(judge.passages))

@@ -18,13 +18,12 @@ from gnn_encoder.base.judgements import relevant_pairs, with_rows
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.base.runs import as_run, read_run, read_scored_run
 from gnn_encoder.base.tables import QRELS, count_rows, open_parquet, read_column, read_table
-from gnn_encoder.data.answers import Kind, answered, judged_by_answers
+from gnn_encoder.data.answers import answered, judged_by_answers
 from gnn_encoder.data.prepare import JUDGED, read_rows
 from gnn_encoder.data.reading import read_judged, refuse
 from gnn_encoder.evaluate.measures import Comparison, answer_depth, by_split, compare, corrected, mean, parse, per_query
 from gnn_encoder.evaluate.tables import NOTHING, Table, comparison, p_value, points
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Evaluate
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, title_of
 
 USUAL = ("RR@10", "nDCG@10", "R@50", "R@1000")  # what is measured of a user's run where no measure is named
@@ -33,9 +32,8 @@ USUAL = ("RR@10", "nDCG@10", "R@50", "R@1000")  # what is measured of a user's r
 class Judgements:
     """What judges the runs of a split of the project: qrels or, where its queries have answers, these."""
 
-    def __init__(self, split: str, section: Evaluate) -> None:
+    def __init__(self, split: str) -> None:
         self.queries, self.qrels, self.passages = project.tables(split)
-        self.answers: Kind = section.answers
         self.by_answers = judged_by_answers(self.queries)
 
     def judged_rows(self) -> Rows:
@@ -75,13 +73,11 @@ class Judgements:
         for qid, pid in found.join(pairs, on=["qid", "pid"], how="anti").head(1).iter_rows():
             rule = f"no passage {pid!r}, which the run has for query {qid!r}; take those it was made of"
             raise UserError(f"{self.passages}: {rule}")
-        hits = answered(pairs, self.queries, self.passages, self.answers).select("qid", "pid", grade=1)
+        hits = answered(pairs, self.queries, self.passages).select("qid", "pid", grade=1)
         return [per_query(run, hits, names, queries=qids) for run in runs]
 
 
-def measure_systems(
-    systems: Iterable[str], own: Collection[str], names: Sequence[str], section: Evaluate, folder: Path
-) -> pl.DataFrame:
+def measure_systems(systems: Iterable[str], own: Collection[str], names: Sequence[str], folder: Path) -> pl.DataFrame:
     """As `read_values`; the runs of a branch's `own` systems are measured, and their values written below `folder`."""
     parts = []
     for system in systems:
@@ -91,7 +87,7 @@ def measure_systems(
         measured = pl.concat(
             table.select(pl.lit(system).alias("system"), pl.lit(split).alias("split"), *table.columns)
             for split in project.JUDGED
-            for table in Judgements(split, section).measure([read_run(project.run_file(system, split))], names)
+            for table in Judgements(split).measure([read_run(project.run_file(system, split))], names)
         )
         (folder / system).mkdir(parents=True, exist_ok=True)
         measured.write_parquet(folder / system / project.VALUES)

@@ -24,7 +24,7 @@ from gnn_encoder.evaluate.judge import Judgements, read_values
 from gnn_encoder.evaluate.measures import Comparison, compare, corrected, interval
 from gnn_encoder.evaluate.tables import NOTHING, Table, comparison, is_of_prepared, shortened
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Evaluate, Params
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry, title_of
 from gnn_encoder.text import corpus
 from gnn_encoder.text.batches import WINDOW, Inputs
@@ -183,14 +183,14 @@ KINDS = {"labelled": "a labelled query", "other": "another query", "itself": "th
 LONGEST = 300  # characters that a passage is cut to
 
 
-def what_informs(section: Evaluate, retrieved: Rows, attend: Callable[[Rows], pl.DataFrame]) -> dict[str, Any]:
+def what_informs(retrieved: Rows, attend: Callable[[Rows], pl.DataFrame]) -> dict[str, Any]:
     """The attention at a sample of the retrieved passages, and dev queries that GNN-encoder alone answers at rank 1.
 
     Those that M_de ranks lowest come first; `counts` says how many there are, and how many M_de alone answers. `attend`
     gives the `ATTENTION` table of some passages.
     """
     ours, theirs = (read_run(project.run_file(system, "dev")) for system in (MAIN, REFERENCE))
-    mine, there = Judgements("dev", section).measure([ours, theirs], ["P@1"])
+    mine, there = Judgements("dev").measure([ours, theirs], ["P@1"])
     judged = mine.join(there, on="qid", suffix="_there")
     won, lost = (judged.filter(value=mine, value_there=1 - mine).select("qid") for mine in (1, 0))
     found = won.join(ours.filter(rank=1).select("qid", "pid"), on="qid")

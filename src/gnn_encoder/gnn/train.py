@@ -69,7 +69,7 @@ class DevQueries:
         self.tokens, self._encoder, self._cached, self._params = open_queries(table, encoder), encoder, cached, params
         self._pairs = relevant_pairs(table, project.POSITIVES, project.PASSAGES)
         self._own = Identical.read(project.IDENTICAL, "dev").own
-        hits = partial(answered, queries=table, passages=project.PASSAGES, kind=params.evaluate.answers)
+        hits = partial(answered, queries=table, passages=project.PASSAGES)
         self._answered = hits if judged_by_answers(table) else None
 
     def embed(self, rows: Rows) -> Matrix:

@@ -111,5 +111,7 @@ def score_lists(
     M_ce, in the folder `cross_encoder`, reads at most `max_length` tokens a pair; `work` keeps what it has scored.
     """
     model = CrossEncoder.load(cross_encoder, precision=params.encoder.precision).for_inference()
-    pairs = Inputs.of_table(lists, open_queries(queries, model), open_passages(model), model.template, max_length)
+    query, passage = (lists[name].to_numpy() for name in ("query", "passage"))
+    texts = open_queries(queries, model), query, open_passages(model), passage
+    pairs = Inputs.pairs(*texts, model.template, max_length)
     return lists.with_columns(score=pl.Series(expit(score_pairs(model, pairs, work, params.encoder.batch_tokens))))

@@ -15,7 +15,7 @@ from gnn_encoder.base.judgements import Identical, contains, pair_counts, pair_k
 from gnn_encoder.base.tables import DEV_CANDIDATES, count_rows, read_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, TrainCrossEncoder
-from gnn_encoder.text.batches import Inputs, encode_by_length, text_batch
+from gnn_encoder.text.batches import Inputs, encode_by_length
 from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import allow_length, freeze_lower
@@ -86,7 +86,7 @@ class CrossEncoderTask:
         of, total = int((~left_out).sum()), 0.0
         for rows in chunks(places[~left_out[places]], PAIRS_AT_A_TIME):
             texts = self.queries, batch.asked[rows], self.passages, batch.passages[rows]
-            pairs = text_batch(*texts, self.model.template, self.settings.max_length)
+            pairs = Inputs.pairs(*texts, self.model.template, self.settings.max_length).batch()
             logits = encode_by_length(self.model.logits, pairs, self.batch_tokens)
             labels = torch.from_numpy((rows < len(batch.queries)).astype(np.float32)).to(logits.device)
             share = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum") / of
@@ -96,8 +96,9 @@ class CrossEncoderTask:
 
     def evaluate(self) -> float:
         """RR@10 of the dev sample by reranking."""
-        candidates, length = self.dev[0], self.settings.max_length
-        pairs = Inputs.of_table(candidates, self.dev[1], self.passages, self.model.template, length)
+        candidates, queries = self.dev
+        query, passage = (candidates[name].to_numpy() for name in ("query", "passage"))
+        pairs = Inputs.pairs(queries, query, self.passages, passage, self.model.template, self.settings.max_length)
         return reranking_score(self.model, candidates, pairs, self.batch_tokens)
 
 

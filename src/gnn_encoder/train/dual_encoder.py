@@ -16,7 +16,7 @@ from gnn_encoder.base.matrix import Rows
 from gnn_encoder.base.tables import DEV_CANDIDATES, count_rows, read_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Contrastive, Encoder, Params
-from gnn_encoder.text.batches import Batch, encode_by_length, padded, single_batch, text_batch
+from gnn_encoder.text.batches import Batch, Inputs, encode_by_length, padded, single_batch
 from gnn_encoder.text.corpus import open_passages, open_queries, passage_inputs
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
@@ -137,7 +137,7 @@ class Texts:
         # The batch's own queries are the seed: a resumed training draws the same, and another pass draws anew.
         alone = np.random.default_rng(batch.queries).random(len(batch.passages))[part] < self.plain_share
         texts = first, np.where(alone, -1, first_rows), self.passage_tokens, rows
-        return text_batch(*texts, self.encoder.template, settings.pair_length, settings.passage_length)
+        return Inputs.pairs(*texts, self.encoder.template, settings.pair_length, settings.passage_length).batch()
 
 
 def open_texts(encoder: DualEncoder, queries: Path, section: Encoder) -> Texts:
