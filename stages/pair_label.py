@@ -18,7 +18,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import exact_top_k
 from gnn_encoder.text.corpus import embed_rows, load_encoder
-from gnn_encoder.train.candidates import find_candidates, read_top, score_lists
+from gnn_encoder.train.candidates import find_candidates, read_ranks, score_lists
 from gnn_encoder.train.cross_encoder import train_cross_encoder
 
 
@@ -34,7 +34,7 @@ def main(stage: Stage) -> None:
     def scored_in(part: str, queries: Path) -> Score:
         return partial(score_lists, queries=queries, work=stage.work / part, params=params, **how)
 
-    candidates = read_top(project.CANDIDATES, depth if pair.pseudo_labels else None)
+    candidates = read_ranks(project.CANDIDATES, end=depth if pair.pseudo_labels else None)
     score = scored_in("labelled", queries) if pair.pseudo_labels else None
     examples, counts = label_labelled(candidates, relevant_pairs(*project.tables("train")), section, score)
     pretraining, quality = examples, dict[str, Any]()

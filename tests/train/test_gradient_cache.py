@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.train.dual_encoder import Texts, batch_loss, contrastive_step
 from gnn_encoder.train.examples import Examples, TrainingBatch
@@ -64,7 +65,7 @@ def keep_float64(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_with_dropout_the_second_pass_repeats_the_first(
     tiny_model: Path, texts: Texts, examples: Examples, chunk: int
 ) -> None:
-    encoder = tiny_encoder(tiny_model, dropout=0.3).train()
+    encoder = tiny_encoder(tiny_model, dropout=0.3).train().to(device())
     texts = read_by(encoder, texts, chunk)
     one, other = (texts.represent_queries(BATCH.queries) for _ in range(2))
     assert float((one.value - other.value).detach().abs().max()) > 1e-2, "dropout does drop"

@@ -38,7 +38,7 @@ from gnn_encoder.text.device import autocast, device
 from gnn_encoder.text.encoder import TextModel, allow_length
 from gnn_encoder.text.pretrained import Source, attention_implementation, load_model, load_tokenizer
 from gnn_encoder.text.tokens import Template, TextTokens
-from gnn_encoder.train.examples import BatchSampler, chunks, local_share
+from gnn_encoder.train.examples import BatchSampler, local_share
 from gnn_encoder.train.loop import HISTORY, fit, sum_value, write_history
 
 log = logging.getLogger(__name__)
@@ -230,14 +230,15 @@ class GeneratorTask:
     def token_counts(self, vocabulary: int) -> Tensor:
         """How often each token occurs in the queries, over all pairs. *Shape:* (vocabulary,)."""
         counts = torch.zeros(vocabulary)
-        for items in chunks(np.arange(len(self._pairs)), 4096):
+        for items in np.split(np.arange(len(self._pairs)), range(4096, len(self._pairs), 4096)):
             written = self.batch("query", items)
             counts += torch.bincount(written.input_ids[:, 1:][written.attention_mask[:, 1:] == 1], minlength=vocabulary)
         return counts
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch of pairs."""
-        parts = chunks(local_share(self._batches.items(number)), PAIRS_AT_A_TIME)
+        items = local_share(self._batches.items(number))
+        parts = np.split(items, range(PAIRS_AT_A_TIME, len(items), PAIRS_AT_A_TIME))
         pairs = [(self.batch("passage", part), self.batch("query", part)) for part in parts]
         everywhere = sum_value(sum(int(queries.attention_mask[:, 1:].sum()) for _, queries in pairs))
         total = 0.0

@@ -51,11 +51,11 @@ def find_candidates(
     return (read_table(file, CANDIDATES).to_arrow() for file in files)
 
 
-def read_top(path: Path, ranks: int | None) -> pl.DataFrame:
-    """The first `ranks` candidates of each query, from a CANDIDATES table that may hold many more; None: all."""
+def read_ranks(path: Path, *, first: int = 0, end: int | None = None) -> pl.DataFrame:
+    """The candidates of the ranks first to end - 1, columns query, passage, rank, of a CANDIDATES table."""
     open_table(path, CANDIDATES)
-    table = pl.scan_parquet(path)
-    return (table if ranks is None else table.filter(pl.col("rank") < ranks)).collect()
+    wanted = pl.col("rank").is_between(first, end, closed="left") if end else pl.col("rank") >= first
+    return pl.scan_parquet(path).filter(wanted).select("query", "passage", "rank").collect()
 
 
 def spread(candidates: pl.DataFrame, depth: int, count: int) -> pl.DataFrame:

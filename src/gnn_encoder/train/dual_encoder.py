@@ -9,6 +9,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.judgements import Identical
@@ -18,6 +19,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Contrastive, Encoder, Params
 from gnn_encoder.text.batches import Batch, encode_by_length, padded, single_batch, text_batch
 from gnn_encoder.text.corpus import open_passages, open_queries, passage_inputs
+from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import DevSample, Views, pooled_sample, retrieval_score
@@ -29,55 +31,29 @@ from gnn_encoder.train.losses import contrastive_loss, passage_centric_loss
 class Representations:
     """Embeddings of the queries or of the passages of a batch, by gradient caching (Gao et al. 2021, arXiv:2101.06983).
 
-    A batch is first encoded in chunks, without autograd. The loss of all embeddings together leaves the gradient of
-    each on `value`. `backward` then encodes each chunk again, now with autograd, and passes these gradients on to the
-    encoder: those of the whole batch, in the memory of one chunk of `chunk_tokens` padded tokens.
+    A batch is encoded in chunks of `chunk_tokens` padded tokens. The loss of all embeddings together leaves the
+    gradient of each on `value`. `backward` then encodes each chunk again and passes these gradients on to the encoder:
+    those of the whole batch, in the memory of one chunk.
     """
 
     def __init__(self, encode: Callable[[Batch], Tensor], batch: Batch, chunk_tokens: int) -> None:
-        self._encode, self._batch = encode, batch
         # Places of the texts in chunks of about `chunk_tokens`, longest first, if none is padded to more than its own.
         order = np.argsort(-batch.lengths, kind="stable")
         chunk = (np.cumsum(padded(batch.lengths[order])) - 1) // chunk_tokens
         self.chunks = np.split(order, np.flatnonzero(np.diff(chunk)) + 1)
-        if len(self.chunks) == 1:  # encoding it twice would save no memory: keep the autograd graph
-            self._graph = encode(batch)
-            self.value = self._graph.detach().requires_grad_()
-            return
-        self._states, parts = [], []
-        with torch.no_grad():
-            for chunk in self.chunks:
-                self._states.append(_random_state())
-                parts.append(encode(batch.part(chunk)))
-        value = torch.cat(parts)
-        self.value = value[torch.from_numpy(np.concatenate(self.chunks)).argsort().to(value.device)].requires_grad_()
+        if len(self.chunks) > 1:  # encoding a single one twice would save no memory
+            # The second pass draws the same dropout, by the generators of the CPU and of the arguments' devices.
+            of_device = torch.empty(0, device=device())
+            encode = partial(checkpoint, lambda _, part, encode=encode: encode(part), of_device, use_reentrant=False)
+        self._graphs = [encode(batch.part(chunk)) for chunk in self.chunks]
+        value = torch.cat([graph.detach() for graph in self._graphs])
+        self.value = value[torch.from_numpy(order).argsort().to(value.device)].requires_grad_()
 
     def backward(self) -> None:
         """Pass the gradient that `value` has collected on to the encoder's parameters."""
-        gradient = self.value.grad
-        if gradient is None:
-            return
-        if len(self.chunks) == 1:
-            if self._graph.requires_grad:
-                self._graph.backward(gradient)
-            return
-        for chunk, state in zip(self.chunks, self._states, strict=True):
-            after = _random_state()
-            _set_random_state(*state)  # the second pass draws the same dropout as the first
-            vectors = self._encode(self._batch.part(chunk))
-            _set_random_state(*after)
-            if vectors.requires_grad:
-                vectors.backward(gradient[torch.from_numpy(chunk).to(gradient.device)])
-
-
-def _random_state() -> tuple[Tensor, Tensor | None]:
-    return torch.get_rng_state(), torch.cuda.get_rng_state() if torch.cuda.is_available() else None
-
-
-def _set_random_state(of_cpu: Tensor, of_gpu: Tensor | None) -> None:
-    torch.set_rng_state(of_cpu)
-    if of_gpu is not None:
-        torch.cuda.set_rng_state(of_gpu)
+        for chunk, graph in zip(self.chunks, self._graphs, strict=True):
+            if self.value.grad is not None and graph.requires_grad:
+                graph.backward(self.value.grad[torch.from_numpy(chunk)])
 
 
 @dataclass(frozen=True)
@@ -168,22 +144,18 @@ def batch_loss(
     return loss / len(batch.queries)
 
 
-class _Gather(torch.autograd.Function):
-    """All ranks' rows in their places. A row's gradients on all ranks are summed on the rank that owns it."""
+class _Sum(torch.autograd.Function):
+    """The sum over all ranks; so is a value's gradient."""
 
     @staticmethod
-    def forward(ctx, rows: Tensor, places: Tensor, count: int) -> Tensor:  # type: ignore[no-untyped-def]
-        ctx.places = places
-        everything = rows.new_zeros(count, *rows.shape[1:])
-        everything[places] = rows
-        dist.all_reduce(everything)  # every place is zero on all ranks but one: a sum of uneven shares, in order
-        return everything
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[no-untyped-def]
-        total = gradient.clone(memory_format=torch.contiguous_format)
+    def forward(ctx: object, value: Tensor) -> Tensor:
+        total = value.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(total)
-        return total[ctx.places], None, None
+        return total
+
+    @staticmethod
+    def backward(ctx: object, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return _Sum.forward(ctx, gradient)
 
 
 def gather(rows: Tensor, places: Rows, count: int) -> Tensor:
@@ -193,7 +165,8 @@ def gather(rows: Tensor, places: Rows, count: int) -> Tensor:
     """
     if distributed.world_size() == 1:
         return rows
-    result: Tensor = _Gather.apply(rows, torch.from_numpy(places), count)  # type: ignore[no-untyped-call]
+    mine = rows.new_zeros(count, *rows.shape[1:]).index_copy(0, torch.from_numpy(places).to(rows.device), rows)
+    result: Tensor = _Sum.apply(mine)  # type: ignore[no-untyped-call]  # each place is zero on all ranks but one
     return result
 
 

@@ -156,10 +156,13 @@ def to_examples(
     )
 
 
-def open_examples(path: Path, queries: Path, own: str | Path = "train", *, scored: bool = False) -> Examples:
+def open_examples(
+    table: pl.DataFrame | Path, queries: Path, own: str | Path = "train", *, scored: bool = False
+) -> Examples:
     """An EXAMPLES table of the table `queries`, with the counts of a log as weights; `own`: as of `Identical.read`."""
     identical, n_passages = Identical.read(project.IDENTICAL, own), count_rows(project.PASSAGES)
-    examples = to_examples(read_table(path, EXAMPLES), n_passages, identical=identical, scored=scored)
+    table = read_table(table, EXAMPLES) if isinstance(table, Path) else table
+    examples = to_examples(table, n_passages, identical=identical, scored=scored)
     return examples.weighed(pair_counts(queries, project.COUNTS, project.PASSAGES))
 
 
@@ -200,11 +203,6 @@ def seed_of(*numbers: int) -> int:
 def stream(seed: int, section: str) -> int:
     """The seed of the batches of a section of params.yaml: two trainings draw different ones, unless they share it."""
     return seed_of(seed, zlib.crc32(section.encode()))
-
-
-def chunks(rows: Rows, size: int) -> list[Rows]:
-    """Consecutive parts of at most `size` rows."""
-    return [rows[first : first + size] for first in range(0, len(rows), size)]
 
 
 def local_share(items: Rows) -> Rows:
