@@ -11,14 +11,13 @@ import pyarrow as pa
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.files import write_json
-from gnn_encoder.base.judgements import Identical, relevant_pairs
+from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.tables import EXAMPLES, UNLABELLED, count_rows, write_table
 from gnn_encoder.pair import NOTHING_TO_LABEL, Score, label_labelled, label_unlabelled
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.search.exact import exact_top_k
-from gnn_encoder.text.corpus import embed_rows, load_encoder
-from gnn_encoder.train.candidates import find_candidates, read_ranks, score_lists
+from gnn_encoder.text.corpus import load_encoder
+from gnn_encoder.train.candidates import mine_candidates, read_ranks, score_lists
 from gnn_encoder.train.cross_encoder import train_cross_encoder
 
 
@@ -40,12 +39,11 @@ def main(stage: Stage) -> None:
     pretraining, quality = examples, dict[str, Any]()
     if pair.pseudo_labels and count_rows(project.queries(UNLABELLED)):
         queries = project.queries(UNLABELLED)
-        vectors = embed_rows(load_encoder(project.RETRIEVER, params.encoder), queries, params.encoder)
+        encoder, matrix = load_encoder(project.RETRIEVER, params.encoder), project.embeddings("retriever")
+        mined = encoder, matrix, UNLABELLED, stage.work / "candidates", params, depth, "denoise.range_max"
+        candidates = pl.DataFrame(pa.concat_tables(mine_candidates(*mined)))
         # The queries with hidden labels stand first among the unlabelled ones, and so have the same rows in both.
-        hidden, identical = relevant_pairs(*project.tables(UNLABELLED)), Identical.read(project.IDENTICAL, UNLABELLED)
-        find = partial(exact_top_k, project.embeddings("retriever"), k=depth, name="denoise.range_max")
-        parts = find_candidates(find, vectors, stage.work / "candidates", identical, hidden, label="search")
-        candidates = pl.DataFrame(pa.concat_tables(parts))
+        hidden = relevant_pairs(*project.tables(UNLABELLED))
         pretraining, quality = label_unlabelled(candidates, hidden, section, scored_in("unlabelled", queries))
     elif pair.pseudo_labels:
         logging.getLogger(__name__).info(NOTHING_TO_LABEL)

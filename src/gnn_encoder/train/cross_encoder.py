@@ -95,6 +95,5 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
         freeze_lower(model.model, base.frozen_layers)
     texts = open_queries(queries, model), open_passages(model)
     dev = read_table(project.DEV_CANDIDATES, DEV_CANDIDATES), open_queries(project.queries("dev"), model)
-    how = {"seed": stream(params.seed, section), "batch_tokens": base.batch_tokens}
-    task = CrossEncoderTask(model, *texts, examples, settings, dev=dev, **how)
+    task = CrossEncoderTask(model, *texts, examples, settings, stream(params.seed, section), dev, base.batch_tokens)
     fit_evenly(task, model, settings.learning_rate, params, folder, name="cross-encoder", title=title)

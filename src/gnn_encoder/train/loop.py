@@ -32,7 +32,7 @@ CLIP = 1.0
 WARMUP = 0.1  # share of the steps over which learning rates rise
 M_TRIM_THRESHOLD, M_MMAP_MAX, NEVER = -1, -4, 2**31 - 1  # <malloc.h>
 
-HISTORY = "history.csv"  # in a trained model's folder, written last
+HISTORY = "history.csv"  # in a trained model's folder
 History = list[dict[str, Any]]
 COLUMNS = {"phase": pl.String, "step": pl.Int64, "loss": pl.Float64, "dev_rr10": pl.Float64}
 
@@ -117,11 +117,23 @@ def fit(
 
 
 def fit_evenly(
-    task: Task, model: DualEncoder | CrossEncoder, rate: float, params: Params, folder: Path, *, name: str, title: str
+    task: Task,
+    model: DualEncoder | CrossEncoder,
+    rate: float,
+    params: Params,
+    folder: Path,
+    *,
+    name: str,
+    title: str,
+    work: Path | None = None,
 ) -> None:
-    """Train one model, with `dev.evaluations` dev scores after the start's, and write it with its learning curve."""
+    """Train one model, with `dev.evaluations` dev scores after the start's, and write it with its learning curve.
+
+    `work` gets what a killed run resumes from; None: `folder` gets it too.
+    """
     groups, evaluations = [parameter_group(model, rate)], params.dev.evaluations
-    history = fit(task, groups, folder / WORK, name=name, title=title, seed=params.seed, evaluations=evaluations)
+    how = {"seed": params.seed, "evaluations": evaluations}
+    history = fit(task, groups, work or folder / WORK, name=name, title=title, **how)
     model.save(folder)
     write_history(folder / HISTORY, history)
 
