@@ -10,7 +10,8 @@ import torch.nn.functional as F
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import Origin, open_matrix, read_manifest
-from gnn_encoder.dual_cross.views import measure_queries, rouge_l, view_inputs, write_means
+from gnn_encoder.dual_cross.views import measure_queries, open_generated, rouge_l, view_inputs, write_means
+from gnn_encoder.pipeline import project
 from gnn_encoder.search.exact import Pool
 from gnn_encoder.text import corpus
 from gnn_encoder.text.corpus import encode_corpus
@@ -18,7 +19,6 @@ from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 
 from ..texts import write_passages, write_queries
-from ..train.conftest import tiny_encoder
 from .conftest import PAIR_LENGTH, VIEWS, pair_encoder
 
 ORIGIN = Origin(model_fingerprint="model", input_fingerprint="input")
@@ -71,14 +71,11 @@ def test_equals_each_by_itself(
     assert (between > 1e-3).all()  # views of one passage that cannot be told apart would prove nothing
 
 
-def test_what_has_no_views(
-    tiny_model: Path, encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens
-) -> None:
-    with pytest.raises(UserError, match=r"reads passages alone and has no views of them; run the stage cache_passages"):
-        view_inputs(tiny_encoder(tiny_model), generated, passage_tokens, VIEWS)
+def test_generated_queries_of_other_views(encoder: DualEncoder, generated: TextTokens, tables: Path) -> None:
     told = r"36 generated queries, expected 48: dual_cross.views = 4 for each of 12 passages; generate"
-    with pytest.raises(UserError, match=told):
-        view_inputs(encoder, generated, passage_tokens, 4)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(UserError, match=told):
+        patch.setattr(project, "GENERATED_QUERIES", tables / "generated" / "queries.parquet")
+        open_generated(encoder, 12, 4)
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,8 @@ def write_queries(model: QueryGenerator, batch: Batch, how: GenerationConfig) ->
 
     *Shape:* (n, passage tokens) -> (n * views, tokens).
     """
-    batch = batch.to(model.device)
     with autocast(model.dtype):
-        written: Tensor = model.model.generate(batch.input_ids, how, attention_mask=batch.attention_mask)
+        written: Tensor = model.model.generate(**batch.arguments(model.model), generation_config=how)
     return written[:, 1:]
 
 
