@@ -39,7 +39,7 @@ def encoder(tiny_model: Path) -> DualEncoder:
 
 def one_by_one(encoder: DualEncoder, tables: Path, *, plain: bool) -> np.ndarray:
     """Each passage alone, where `plain`, and with each of its queries, by transformers. *Shape:* (12 * views, 32)."""
-    queries = pl.read_parquet(tables / "generated" / "queries.parquet")["text"].to_list()
+    queries = pl.read_parquet(tables / project.GENERATED_QUERIES)["text"].to_list()
     vectors = []
     for row, passage in enumerate(pl.read_parquet(tables / "passages.parquet")["text"]):
         pairs = [((query, passage), PAIR_LENGTH) for query in queries[row * VIEWS : (row + 1) * VIEWS]]
@@ -71,10 +71,11 @@ def test_equals_each_by_itself(
     assert (between > 1e-3).all()  # views of one passage that cannot be told apart would prove nothing
 
 
-def test_generated_queries_of_other_views(encoder: DualEncoder, generated: TextTokens, tables: Path) -> None:
+@pytest.mark.usefixtures("generated")
+def test_generated_queries_of_other_views(encoder: DualEncoder, tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tables)
     told = r"36 generated queries, expected 48: dual_cross.views = 4 for each of 12 passages; generate"
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(UserError, match=told):
-        patch.setattr(project, "GENERATED_QUERIES", tables / "generated" / "queries.parquet")
+    with pytest.raises(UserError, match=told):
         open_generated(encoder, 12, 4)
 
 
