@@ -40,11 +40,6 @@ def generated(tables: Path, tiny_model: Path) -> TextTokens:
 
 
 @pytest.fixture
-def passage_tokens(tables: Path, tiny_model: Path) -> TextTokens:
-    return open_tokens(tables / "passages.parquet", pair_encoder(tiny_model).tokenizer, tables, 32)
-
-
-@pytest.fixture
 def fresh(tiny_model: Path) -> QueryGenerator:
     """An encoder-decoder of the tiny BERT, as training begins with it."""
     return QueryGenerator.from_encoder(Source(str(tiny_model)), settings(tiny_model), seed=5)

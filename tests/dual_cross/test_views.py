@@ -17,6 +17,7 @@ from gnn_encoder.text import corpus
 from gnn_encoder.text.corpus import encode_corpus
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
+from gnn_encoder.train.dual_encoder import Texts
 
 from ..texts import write_passages, write_queries
 from .conftest import PAIR_LENGTH, VIEWS, pair_encoder
@@ -54,10 +55,10 @@ def one_by_one(encoder: DualEncoder, tables: Path, *, plain: bool) -> np.ndarray
 
 @pytest.mark.parametrize("plain", [False, True])
 def test_equals_each_by_itself(
-    encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens, tables: Path, tmp_path: Path, plain: bool
+    encoder: DualEncoder, generated: TextTokens, texts: Texts, tables: Path, tmp_path: Path, plain: bool
 ) -> None:
     """With `plain`, the passage alone is its first view."""
-    inputs, views = view_inputs(encoder, generated, passage_tokens, VIEWS, plain=plain), VIEWS + plain
+    inputs, views = view_inputs(encoder, generated, texts.passage_tokens, VIEWS, plain=plain), VIEWS + plain
     encode_corpus(encoder, inputs, tmp_path / "out", dtype="float32", batch_tokens=64, origin=ORIGIN, views=views)
     found = open_matrix(tmp_path / "out")
     np.testing.assert_allclose(found, one_by_one(encoder, tables, plain=plain), atol=2e-6)
