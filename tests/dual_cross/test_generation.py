@@ -43,7 +43,7 @@ def likely(model: QueryGenerator, passages: TextTokens, row: int, query: list[in
     """The `top_k` most likely tokens to follow a query so far, by one pass over the whole of it and of the passage."""
     batch = single_batch(passages, np.array([row]), model.template, LENGTH)
     inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
-    so_far = torch.tensor([[model.start, *query]])
+    so_far = torch.tensor([[how.decoder_start_token_id, *query]])
     logits = model.model(**inputs, decoder_input_ids=so_far, use_cache=False).logits[0, -1].tolist()
     barred = {*how.suppress_tokens, *([] if query else how.begin_suppress_tokens)}
     allowed = [token for token in range(len(logits)) if token not in barred]

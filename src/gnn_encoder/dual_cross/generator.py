@@ -46,8 +46,7 @@ log = logging.getLogger(__name__)
 # For |x| < 2, gelu(x + 4) is nearly x + 4, and the layer norm after it subtracts the 4 again.
 LINEAR_PART_OF_GELU = 4.0
 BATCH = 32  # pairs of a step
-FRESH_RATE = 3.0  # factor on the learning rate of `QueryGenerator.fresh_modules`
-PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch
+FRESH_RATE = 3.0  # factor on the learning rate of what is new to its task: cross-attention and prediction head
 Transformer = Any  # parts of transformers' models are typed as Tensor | Module
 
 
@@ -83,16 +82,6 @@ class QueryGenerator(TextModel):
         """Exclude the encoder's lowest `layers` layers from training; the embeddings, shared by the decoder, learn."""
         for layer in self.model.encoder.encoder.layer[:layers]:
             layer.requires_grad_(False)
-
-    def fresh_modules(self) -> list[nn.Module]:
-        """The parts of a warm-started model that are new to their task: cross-attention and prediction head."""
-        layers = self.model.decoder.base_model.encoder.layer
-        return [*(layer.crossattention for layer in layers), prediction_head(self.model.decoder)]
-
-    @property
-    def start(self) -> int:
-        """The token that the decoder starts a query with."""
-        return int(self.model.config.decoder_start_token_id)
 
     @property
     def end(self) -> int:
@@ -226,15 +215,11 @@ class GeneratorTask:
     def step(self, number: int) -> float:
         """Forward and backward of one batch of pairs."""
         items = local_share(self._batches.items(number))
-        parts = np.split(items, range(PAIRS_AT_A_TIME, len(items), PAIRS_AT_A_TIME))
-        pairs = [(self.batch("passage", part), self.batch("query", part)) for part in parts]
-        everywhere = sum_value(sum(int(queries.attention_mask[:, 1:].sum()) for _, queries in pairs))
-        total = 0.0
-        for passages, queries in pairs:
-            loss = self.model.loss(passages, queries) / everywhere
-            loss.backward()
-            total += loss.item()
-        return total
+        queries = self.batch("query", items)
+        loss = self.model.loss(self.batch("passage", items), queries)
+        share = loss / sum_value(int(queries.attention_mask[:, 1:].sum()))  # of the mean over all ranks' tokens
+        share.backward()
+        return share.item()
 
     def evaluate(self) -> float:
         """Never called: the generator trains for all its epochs and keeps its last weights."""
@@ -242,12 +227,14 @@ class GeneratorTask:
 
 
 def parameter_groups(model: QueryGenerator, learning_rate: float) -> list[dict[str, object]]:
-    """Parameter groups of AdamW: the model's `fresh_modules` learn FRESH_RATE times as fast as all other parameters.
+    """Parameter groups of AdamW: cross-attention and prediction head learn FRESH_RATE times as fast as all others.
 
     The output layer shares the embeddings' weights, which are pretrained and learn at `learning_rate`.
     """
+    decoder: Transformer = model.model.decoder
+    modules = [*(layer.crossattention for layer in decoder.base_model.encoder.layer), prediction_head(decoder)]
     embeddings = {id(parameter) for parameter in model.model.get_input_embeddings().parameters()}
-    fresh = {id(parameter) for module in model.fresh_modules() for parameter in module.parameters()} - embeddings
+    fresh = {id(parameter) for module in modules for parameter in module.parameters()} - embeddings
     learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
     return [
         {"params": [one for one in learning if id(one) not in fresh], "lr": learning_rate},
