@@ -2,8 +2,6 @@
 
 import logging
 import shutil
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -13,12 +11,13 @@ from gnn_encoder.base import distributed
 from gnn_encoder.base.files import write_json
 from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.tables import EXAMPLES, UNLABELLED, count_rows, write_table
-from gnn_encoder.pair import NOTHING_TO_LABEL, Score, label_labelled, label_unlabelled
+from gnn_encoder.pair import NOTHING_TO_LABEL, label_unlabelled
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.corpus import load_encoder
-from gnn_encoder.train.candidates import mine_candidates, read_ranks, score_lists
+from gnn_encoder.train.candidates import denoise, mine_candidates, read_ranks, score_candidates
 from gnn_encoder.train.cross_encoder import train_cross_encoder
+from gnn_encoder.train.examples import examples_from_candidates
 
 
 def main(stage: Stage) -> None:
@@ -29,13 +28,13 @@ def main(stage: Stage) -> None:
         own = pair.teacher, "pair.teacher", params
         teacher = stage.once("teacher", lambda folder: train_cross_encoder(*own, folder, "pair_teacher"))
     how = {"cross_encoder": teacher, "max_length": (pair.teacher or params.train_cross_encoder).max_length}
-
-    def scored_in(part: str, queries: Path) -> Score:
-        return partial(score_lists, queries=queries, work=stage.work / part, params=params, **how)
-
-    candidates = read_ranks(project.CANDIDATES, end=depth if pair.pseudo_labels else None)
-    score = scored_in("labelled", queries) if pair.pseudo_labels else None
-    examples, counts = label_labelled(candidates, relevant_pairs(*project.tables("train")), section, score)
+    pairs, counts = relevant_pairs(*project.tables("train")), dict[str, int]()
+    if pair.pseudo_labels:
+        candidates = read_ranks(project.CANDIDATES, end=depth)
+        scored = score_candidates(candidates, queries, stage.work / "labelled", params, **how)
+        examples, counts = denoise(scored, pairs, **section.thresholds)
+    else:  # all candidates that are not labelled are negatives (the paper's "w/o KD")
+        examples = examples_from_candidates(pairs, read_ranks(project.CANDIDATES))
     pretraining, quality = examples, dict[str, Any]()
     if pair.pseudo_labels and count_rows(project.queries(UNLABELLED)):
         queries = project.queries(UNLABELLED)
@@ -44,7 +43,8 @@ def main(stage: Stage) -> None:
         candidates = pl.DataFrame(pa.concat_tables(mine_candidates(*mined)))
         # The queries with hidden labels stand first among the unlabelled ones, and so have the same rows in both.
         hidden = relevant_pairs(*project.tables(UNLABELLED))
-        pretraining, quality = label_unlabelled(candidates, hidden, section, scored_in("unlabelled", queries))
+        scored = score_candidates(candidates, queries, stage.work / "unlabelled", params, **how)
+        pretraining, quality = label_unlabelled(scored, hidden, section)
     elif pair.pseudo_labels:
         logging.getLogger(__name__).info(NOTHING_TO_LABEL)
     write_table(stage.scratch / "finetune.parquet", EXAMPLES, [examples.to_arrow()])

@@ -145,13 +145,14 @@ def denoise(
     return table, counts
 
 
-def score_lists(
-    lists: pl.DataFrame, queries: Path, work: Path, params: Params, *, cross_encoder: Path, max_length: int
+def score_candidates(
+    candidates: pl.DataFrame, queries: Path, work: Path, params: Params, *, cross_encoder: Path, max_length: int
 ) -> pl.DataFrame:
-    """Add M_ce's `score`, sigmoid(logit), to pairs (columns query, passage) of the table `queries`.
+    """The candidates of the table `queries` that section `denoise` has M_ce score, with its `score`, sigmoid(logit).
 
     M_ce, in the folder `cross_encoder`, reads at most `max_length` tokens a pair; `work` keeps what it has scored.
     """
+    lists = spread(candidates, params.denoise.range_max, params.denoise.candidates)
     model = CrossEncoder.load(cross_encoder, precision=params.encoder.precision).for_inference()
     pairs = Inputs.of_table(lists, open_queries(queries, model), open_passages(model), model.template, max_length)
     return lists.with_columns(score=pl.Series(expit(score_pairs(model, pairs, work, params.encoder.batch_tokens))))
