@@ -3,10 +3,12 @@
 BM25's candidates are the first retriever's negatives, and the first retriever's are M_ce's.
 """
 
+import shutil
+
 from gnn_encoder.base import distributed
+from gnn_encoder.base.files import WORK
 from gnn_encoder.base.tables import CANDIDATES, write_table
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.project import LEXICAL, UNTOUCHED
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.faiss_index import index_system, new_index
 from gnn_encoder.text.corpus import embed_judged, load_encoder, origin_of, same_encoder, write_matrix
@@ -20,7 +22,7 @@ from gnn_encoder.train.examples import open_examples
 def main(stage: Stage) -> None:
     """Untrained first: all processes encode the passages, and the first one does the rest."""
     params, queries, positives = stage.params, project.queries("train"), stage.unfinished(project.POSITIVES.parent)
-    places = (place(UNTOUCHED) for place in (project.encoder, project.embeddings, project.index, project.runs))
+    places = (place(project.UNTOUCHED) for place in (project.encoder, project.embeddings, project.index, project.runs))
     untouched, matrix, index, runs = map(stage.unfinished, places)
     encoder = DualEncoder.untouched(params.encoder)
     new_index(params.index.factory, encoder.dimension)  # a mistake in these two is told before hours are spent
@@ -29,29 +31,28 @@ def main(stage: Stage) -> None:
     distributed.barrier()
     encoder = load_encoder(untouched, params.encoder)
     write_matrix(encoder, matrix, params, origin_of(untouched, project.PASSAGES))
-    words = stage.unfinished(project.runs(LEXICAL))
+    words = stage.unfinished(project.runs(project.LEXICAL))
     if distributed.is_first():
         with distributed.alone():
-            index_system(embed_judged(encoder, params.encoder), UNTOUCHED, matrix, index, runs, params)
-            rank_by_words(stage.unfinished(project.index(LEXICAL)), words, stage.work, params)
-            write_dev(positives, {LEXICAL: words, UNTOUCHED: runs}, params)
+            index_system(embed_judged(encoder, params.encoder), project.UNTOUCHED, matrix, index, runs, params)
+            rank_by_words(stage.unfinished(project.index(project.LEXICAL)), words, stage.work, params)
+            write_dev(positives, {project.LEXICAL: words, project.UNTOUCHED: runs}, params)
     distributed.barrier()
-
     # The first retriever is the base model, trained against BM25's negatives or, without steps, as it comes.
     model, of_model = stage.unfinished(project.RETRIEVER), stage.unfinished(project.embeddings("retriever"))
     if params.train_retriever.steps:
         encoder = DualEncoder.from_pretrained(params.encoder)
     else:  # its matrix is there already
         encoder = DualEncoder.load(untouched, precision=params.encoder.precision)
-    examples = open_examples(words / project.BM25_EXAMPLES.name, queries)
+    examples, trained = open_examples(words / project.BM25_EXAMPLES.name, queries), stage.work / "retriever"
     texts, dev = open_texts(encoder, queries, params.encoder), positives / project.DEV_CANDIDATES.name
-    how = {"work": stage.work / "retriever", "title": "first retriever", "dev": dev}
-    train_dual_encoder(texts, examples, "train_retriever", params, model, **how)
+    train_dual_encoder(texts, examples, "train_retriever", params, trained, title="first retriever", dev=dev)
+    if distributed.is_first():
+        shutil.copytree(trained, model, ignore=shutil.ignore_patterns(WORK), dirs_exist_ok=True)
     distributed.barrier()
     encoder, origin = load_encoder(model, params.encoder), origin_of(model, project.PASSAGES)
     write_matrix(encoder, of_model, params, origin, encoded=same_encoder(model, matrix))
-    depth = params.mine_candidates.depth, "mine_candidates.depth"
-    found = mine_candidates(encoder, of_model, "train", stage.work / "mined", params, *depth)
+    found = mine_candidates(encoder, of_model, "train", stage.work / "mined", params, "mine_candidates.depth")
     write_table(stage.unfinished(project.CANDIDATES.parent) / project.CANDIDATES.name, CANDIDATES, found)
 
 

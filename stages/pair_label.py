@@ -23,14 +23,14 @@ from gnn_encoder.train.examples import examples_from_candidates
 def main(stage: Stage) -> None:
     """Write what pre-training and fine-tuning learn from; queries.parquet and own.parquet are of pre-training."""
     params, pair, queries = stage.params, stage.params.pair, project.queries("train")
-    section, depth, teacher = params.denoise, params.denoise.range_max, project.CROSS_ENCODER
+    section, teacher = params.denoise, project.CROSS_ENCODER
     if pair.teacher:
         own = pair.teacher, "pair.teacher", params
         teacher = stage.once("teacher", lambda folder: train_cross_encoder(*own, folder, "pair_teacher"))
     how = {"cross_encoder": teacher, "max_length": (pair.teacher or params.train_cross_encoder).max_length}
     pairs, counts = relevant_pairs(*project.tables("train")), dict[str, int]()
     if pair.pseudo_labels:
-        candidates = read_ranks(project.CANDIDATES, end=depth)
+        candidates = read_ranks(project.CANDIDATES, end=section.range_max)
         scored = score_candidates(candidates, queries, stage.work / "labelled", params, **how)
         examples, counts = denoise(scored, pairs, **section.thresholds)
     else:  # all candidates that are not labelled are negatives (the paper's "w/o KD")
@@ -39,8 +39,8 @@ def main(stage: Stage) -> None:
     if pair.pseudo_labels and count_rows(project.queries(UNLABELLED)):
         queries = project.queries(UNLABELLED)
         encoder, matrix = load_encoder(project.RETRIEVER, params.encoder), project.embeddings("retriever")
-        mined = encoder, matrix, UNLABELLED, stage.work / "candidates", params, depth, "denoise.range_max"
-        candidates = pl.DataFrame(pa.concat_tables(mine_candidates(*mined)))
+        found = mine_candidates(encoder, matrix, UNLABELLED, stage.work / "mined", params, "denoise.range_max")
+        candidates = pl.DataFrame(pa.concat_tables(found))
         # The queries with hidden labels stand first among the unlabelled ones, and so have the same rows in both.
         hidden = relevant_pairs(*project.tables(UNLABELLED))
         scored = score_candidates(candidates, queries, stage.work / "unlabelled", params, **how)

@@ -3,6 +3,7 @@
 import shutil
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import polars as pl
@@ -85,20 +86,22 @@ def test_the_table_of_generated_queries(
 ) -> None:
     """Row r is view r % 3 of passage r // 3; the seed decides, whichever windows are there. Kills: test_kill.py."""
     monkeypatch.setattr(generation, "WINDOW", 5)
-    how, target, parts = settings(model), tmp_path / "queries.parquet", tmp_path / "parts"
-    files = tables / "passages.parquet", target, parts
-    generate = partial(generate_queries, model, passages, *files, how, passage_length=LENGTH)
-    generate(seed=11, batch_tokens=50)
+    target, parts = tmp_path / "queries.parquet", tmp_path / "parts"
+    section = {"generated": 3, "generator": Mock(query_length=12)}
+    params = Mock(seed=11, encoder=Mock(passage_length=LENGTH, batch_tokens=50), dual_cross=Mock(**section))
+    generate = partial(generate_queries, model, tables / "passages.parquet", passages, target, parts, params)
+    generate()
     table = pq.read_table(target)
     assert table.schema.equals(QUERIES) and table.column("answers").to_pylist() == [[]] * 36
     assert table.column("qid").to_pylist() == [f"{row // 3}-{row % 3}" for row in range(36)]
     texts = table.column("text").to_pylist()
     assert all(texts) and len(set(texts)) > 20 and all(text == " ".join(text.split()) for text in texts)
     (parts / "part-000002.parquet").unlink()
-    generate(seed=11, batch_tokens=50)
+    generate()
     assert pq.read_table(target).equals(table)
     shutil.rmtree(parts)
-    generate(seed=12, batch_tokens=50)
+    params.seed = 12
+    generate()
     assert pq.read_table(target).column("text").to_pylist() != texts
 
 
@@ -112,8 +115,8 @@ def test_the_table_of_kept_queries(
     first = [i - (i % 4 == 1) for i in range(12 * GENERATED)]
     drafts = queries_table(tmp_path / "drafts.parquet", [text(40 + i, 1 + i * 5 % 9) for i in first])
     tokens, target = open_tokens(drafts, encoder.tokenizer, tmp_path, 32), tmp_path / "queries.parquet"
-    sizes = {"generated": GENERATED, "keep": keep, "batch_tokens": 64}
-    choose_queries(encoder, drafts, tokens, embeddings, target, tmp_path / "parts", **sizes)
+    params = Mock(dual_cross=Mock(generated=GENERATED, views=keep), encoder=Mock(batch_tokens=64))
+    choose_queries(encoder, drafts, tokens, embeddings, target, tmp_path / "parts", params)
     drawn, vectors = pl.read_parquet(drafts), embed_queries(encoder, tokens, 64).reshape(12, GENERATED, 32)
     expected = []
     for passage, embedding in enumerate(embeddings):

@@ -17,9 +17,10 @@ from torch import Tensor
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from gnn_encoder.base import distributed
-from gnn_encoder.base.matrix import Numbers, Rows, gather_rows, resume_windows
+from gnn_encoder.base.matrix import Matrix, Numbers, Rows, gather_rows, resume_windows
 from gnn_encoder.base.tables import QUERIES, write_part, write_table
 from gnn_encoder.dual_cross.generator import QueryGenerator
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.text.batches import Batch, Inputs, prepare_rows
 from gnn_encoder.text.corpus import embed_queries
 from gnn_encoder.text.device import autocast
@@ -78,24 +79,20 @@ def forbidden(tokenizer: PreTrainedTokenizerBase, end: int, vocabulary: int) -> 
 
 
 def generate_queries(
-    model: QueryGenerator,
-    tokens: TextTokens,
-    passages: Path,
-    target: Path,
-    work: Path,
-    how: GenerationConfig,
-    *,
-    seed: int,
-    passage_length: int,
-    batch_tokens: int,
+    model: QueryGenerator, passages: Path, tokens: TextTokens, target: Path, work: Path, params: Params
 ) -> None:
-    """Write the table of generated queries. Row r is view r % views of passage r // views, with qid "{pid}-{view}"."""
-    inputs, views = Inputs.singles(tokens, model.template, passage_length), how.num_return_sequences
-    together = batch_tokens * (1 if torch.cuda.is_available() else TOGETHER)
+    """Write the table of `dual_cross.generated` queries for each of the passages, which have these `tokens`.
+
+    Row r is view r % views of passage r // views, with qid "{pid}-{view}".
+    """
+    section, encoder = params.dual_cross, params.encoder
+    inputs, views = Inputs.singles(tokens, model.template, encoder.passage_length), section.generated
+    how = sampling(model, views=views, query_length=section.generator.query_length)
+    together = encoder.batch_tokens * (1 if torch.cuda.is_available() else TOGETHER)
 
     def generate(window: int, rows: Rows) -> pa.Table:
         texts = np.empty((len(rows), views), object)
-        torch.manual_seed(seed_of(seed, window))
+        torch.manual_seed(seed_of(params.seed, window))
         for positions, batch in prepare_rows(inputs, rows, together):
             written = model.tokenizer.batch_decode(write_queries(model, batch, how), **READ)
             texts[positions] = np.array([" ".join(one.split()) for one in written], object).reshape(-1, views)
@@ -107,34 +104,26 @@ def generate_queries(
 
 
 def choose_queries(
-    encoder: DualEncoder,
-    drafts: Path,
-    tokens: TextTokens,
-    embeddings: NDArray[np.floating],
-    target: Path,
-    work: Path,
-    *,
-    generated: int,
-    keep: int,
-    batch_tokens: int,
+    encoder: DualEncoder, drafts: Path, tokens: TextTokens, embeddings: Matrix, target: Path, work: Path, params: Params
 ) -> None:
-    """Write the table of kept queries: row r is view r % keep of passage r // keep, the nearest query being view 0.
+    """Write the table of kept queries: row r is view r % views of passage r // views, the nearest query being view 0.
 
-    The table `drafts` has `generated` ones, with these `tokens`, for each passage, in the passages' order. A query that
-    repeats an earlier one of its passage would be the same view again, and comes after all others.
+    The table `drafts` has `dual_cross.generated` ones, with these `tokens`, for each passage, in the passages' order. A
+    query that repeats an earlier one of its passage would be the same view again, and comes after all others.
 
     *Shape:* the passages' embeddings, by `encoder`, (passages, d).
     """
+    generated = params.dual_cross.generated
     assert len(tokens) == len(embeddings) * generated
 
     def choose(_: int, passages: Rows) -> pa.Table:
         rows = np.arange(passages[0] * generated, (passages[-1] + 1) * generated)
         texts = pl.scan_parquet(drafts).slice(int(rows[0]), len(rows)).collect()
-        asked = embed_queries(encoder, tokens, batch_tokens, rows).reshape(len(passages), generated, -1)
+        asked = embed_queries(encoder, tokens, params.encoder.batch_tokens, rows).reshape(len(passages), generated, -1)
         cosines = cosines_to(gather_rows(embeddings, passages), asked)
         of_passage = texts.select(pl.struct(pl.int_range(pl.len()) // generated, "text").is_first_distinct())
         is_repeated = ~of_passage.to_series().to_numpy().reshape(-1, generated)
-        kept = np.lexsort((-cosines, is_repeated), axis=-1)[:, :keep]
+        kept = np.lexsort((-cosines, is_repeated), axis=-1)[:, : params.dual_cross.views]
         return texts[(kept + generated * np.arange(len(passages))[:, None]).reshape(-1)].to_arrow()
 
     _write_windows(target, work, len(embeddings), choose, "choose queries")

@@ -222,9 +222,8 @@ def train_dual_encoder(
     views: Views | None = None,
     alpha: float = 0.0,
     dev: Path = project.DEV_CANDIDATES,
-    work: Path | None = None,
 ) -> None:
-    """Train as `section` of params.yaml says, and write the best weights; `title`, `work`: those of `fit_evenly`."""
+    """Train as `section` of params.yaml says, and write the best weights; the log calls it `title`."""
     settings: Contrastive = params.value(section)
     encoder = texts.encoder
     encoder.freeze_lower(params.encoder.frozen_layers)
@@ -233,4 +232,4 @@ def train_dual_encoder(
     batches = BatchSampler(len(examples), settings.steps, settings.batch_size, stream(params.seed, section))
     draw = partial(batches.draw, examples, negatives=settings.negatives)
     task = ContrastiveTask(texts, examples, draw, len(batches), dev=sample, views=views, alpha=alpha)
-    fit_evenly(task, encoder, settings.learning_rate, params, folder, name="contrastive", title=title, work=work)
+    fit_evenly(task, encoder, settings.learning_rate, params, folder, name="contrastive", title=title)

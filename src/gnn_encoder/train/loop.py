@@ -117,23 +117,11 @@ def fit(
 
 
 def fit_evenly(
-    task: Task,
-    model: DualEncoder | CrossEncoder,
-    rate: float,
-    params: Params,
-    folder: Path,
-    *,
-    name: str,
-    title: str,
-    work: Path | None = None,
+    task: Task, model: DualEncoder | CrossEncoder, rate: float, params: Params, folder: Path, *, name: str, title: str
 ) -> None:
-    """Train one model, with `dev.evaluations` dev scores after the start's, and write it with its learning curve.
-
-    `work` gets what a killed run resumes from; None: `folder` gets it too.
-    """
+    """Train one model, with `dev.evaluations` dev scores after the start's, and write it with its learning curve."""
     groups, evaluations = [parameter_group(model, rate)], params.dev.evaluations
-    how = {"seed": params.seed, "evaluations": evaluations}
-    history = fit(task, groups, work or folder / WORK, name=name, title=title, **how)
+    history = fit(task, groups, folder / WORK, name=name, title=title, seed=params.seed, evaluations=evaluations)
     model.save(folder)
     write_history(folder / HISTORY, history)
 
