@@ -9,7 +9,6 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.judgements import Identical
@@ -19,7 +18,6 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Contrastive, Encoder, Params
 from gnn_encoder.text.batches import Batch, encode_by_length, padded, single_batch, text_batch
 from gnn_encoder.text.corpus import open_passages, open_queries, passage_inputs
-from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import DevSample, Views, pooled_sample, retrieval_score
@@ -31,29 +29,51 @@ from gnn_encoder.train.losses import contrastive_loss, passage_centric_loss
 class Representations:
     """Embeddings of the queries or of the passages of a batch, by gradient caching (Gao et al. 2021, arXiv:2101.06983).
 
-    A batch is encoded in chunks of `chunk_tokens` padded tokens. The loss of all embeddings together leaves the
-    gradient of each on `value`. `backward` then encodes each chunk again and passes these gradients on to the encoder:
-    those of the whole batch, in the memory of one chunk.
+    A batch is first encoded in chunks, without autograd. The loss of all embeddings together leaves the gradient of
+    each on `value`. `backward` then encodes each chunk again, now with autograd, and passes these gradients on to the
+    encoder: those of the whole batch, in the memory of one chunk of `chunk_tokens` padded tokens.
     """
 
     def __init__(self, encode: Callable[[Batch], Tensor], batch: Batch, chunk_tokens: int) -> None:
+        self._encode, self._batch = encode, batch
         # Places of the texts in chunks of about `chunk_tokens`, longest first, if none is padded to more than its own.
         order = np.argsort(-batch.lengths, kind="stable")
         chunk = (np.cumsum(padded(batch.lengths[order])) - 1) // chunk_tokens
         self.chunks = np.split(order, np.flatnonzero(np.diff(chunk)) + 1)
-        if len(self.chunks) > 1:  # encoding a single one twice would save no memory
-            # The second pass draws the same dropout, by the generators of the CPU and of the arguments' devices.
-            of_device = torch.empty(0, device=device())
-            encode = partial(checkpoint, lambda _, part, encode=encode: encode(part), of_device, use_reentrant=False)
-        self._graphs = [encode(batch.part(chunk)) for chunk in self.chunks]
-        value = torch.cat([graph.detach() for graph in self._graphs])
+        self._states, parts = list[tuple[Tensor, Tensor | None]](), list[Tensor]()
+        # Encoding a single chunk twice would save no memory: its autograd graph is kept.
+        with torch.set_grad_enabled(torch.is_grad_enabled() and len(self.chunks) == 1):
+            for chunk in self.chunks:
+                self._states.append(_random_state())
+                parts.append(encode(batch.part(chunk)))
+        self._first, value = parts[0], torch.cat(parts).detach()
         self.value = value[torch.from_numpy(order).argsort().to(value.device)].requires_grad_()
 
     def backward(self) -> None:
         """Pass the gradient that `value` has collected on to the encoder's parameters."""
-        for chunk, graph in zip(self.chunks, self._graphs, strict=True):
-            if self.value.grad is not None and graph.requires_grad:
-                graph.backward(self.value.grad[torch.from_numpy(chunk)])
+        for chunk, state in zip(self.chunks, self._states, strict=True):
+            if self.value.grad is None:
+                return
+            vectors = self._first if len(self.chunks) == 1 else self._again(chunk, state)
+            if vectors.requires_grad:
+                vectors.backward(self.value.grad[torch.from_numpy(chunk)])
+
+    def _again(self, chunk: Rows, state: tuple[Tensor, Tensor | None]) -> Tensor:
+        after = _random_state()
+        _set_random_state(*state)  # the second pass draws the same dropout as the first
+        vectors = self._encode(self._batch.part(chunk))
+        _set_random_state(*after)
+        return vectors
+
+
+def _random_state() -> tuple[Tensor, Tensor | None]:
+    return torch.get_rng_state(), torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+
+
+def _set_random_state(of_cpu: Tensor, of_gpu: Tensor | None) -> None:
+    torch.set_rng_state(of_cpu)
+    if of_gpu is not None:
+        torch.cuda.set_rng_state(of_gpu)
 
 
 @dataclass(frozen=True)
