@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gnn_encoder.base import distributed
@@ -58,7 +59,7 @@ class Representations:
             if vectors.requires_grad:
                 vectors.backward(self.value.grad[torch.from_numpy(chunk)])
 
-    def _again(self, chunk: Rows, state: tuple[Tensor, Tensor | None]) -> Tensor:
+    def _again(self, chunk: NDArray[np.int64], state: tuple[Tensor, Tensor | None]) -> Tensor:
         after = _random_state()
         _set_random_state(*state)  # the second pass draws the same dropout as the first
         vectors = self._encode(self._batch.part(chunk))
