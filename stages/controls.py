@@ -7,7 +7,6 @@ say.
 
 from gnn_encoder.controls import write as controls
 from gnn_encoder.controls.closed_form import METHODS
-from gnn_encoder.controls.hybrid import LABELLED
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import CONTROL, HYBRID, LOGGED, registry
 from gnn_encoder.pipeline.stage import Stage, run
@@ -25,7 +24,6 @@ def main(stage: Stage) -> None:
     controls.write_closed_forms(queries, methods, matrix, dev, params)
     index_system(queries.splits, shifted, matrix, index, folders[shifted], params)
     logged = controls.rank_with_log(queries, dev, params)
-    logged.known.save(folders[LOGGED] / LABELLED)
     controls.write_control(folders[LOGGED], LOGGED, logged.choice, logged.rankings)
     runs = {name: folders.get(name, project.runs(name)) for name in known.dense}  # of equally good ones the first
     dense = {name: of for name, of in runs.items() if name in folders or of in stage.inputs}

@@ -49,7 +49,6 @@ def write(system: str, params: Params, target: Path, **others: Path) -> None:
     if system == "hybrid":
         controls.write_hybrid(target, {BASE: runs, **others}, {BASE: logged}, dev, params)
     else:
-        logged.known.save(target / LABELLED)
         controls.write_control(target, system, logged.choice, logged.rankings)
 
 
