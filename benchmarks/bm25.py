@@ -60,7 +60,8 @@ def numba_search(index: BM25Index, queries: list[str]) -> Callable[[], NDArray[n
     """bm25s's retrieval with numba, compiled before it is timed."""
     from bm25s.numba.retrieve_utils import _retrieve_numba_functional
 
-    asked = list(index.tokenizer.streaming_tokenize(queries, update_vocab=False, allow_empty=False))
+    known = index.index.vocab_dict
+    asked = [[known[word] for word in index.split(query) if word in known] for query in queries]
     scores = {**index.index.scores, **{name: np.asarray(index.index.scores[name]) for name in ("data", "indices")}}
 
     def search(ids: list[list[int]] = asked) -> NDArray[np.int32]:

@@ -98,9 +98,10 @@ def main() -> None:
         table = project.queries(split)
         texts, qids = read_column(table, "text").to_pylist(), pl.Series(read_column(table, "qid"))
         rows = index.search(encode(texts), DEPTH)[1]
-        judged = Judgements(split, params.evaluate)
-        theirs = judged.measure(as_run(rows, qids, pids), MEASURES)
-        sides = {system: judged.measure(read_run(project.run_file(system, split)), MEASURES) for system in SYSTEMS}
+        judged = Judgements(split)
+        runs = [as_run(rows, qids, pids), *(read_run(project.run_file(system, split)) for system in SYSTEMS)]
+        theirs, *others = judged.measure(runs, MEASURES)
+        sides = dict(zip(SYSTEMS, others, strict=True))
         against = {system: compared(side, theirs) for system, side in sides.items()}
         found[split] = {"means": {PEER: mean(theirs)} | {s: mean(v) for s, v in sides.items()}, "against": against}
     queries = read_column(project.queries("test"), "text").to_pylist()

@@ -1,18 +1,11 @@
 """Write a folder in BEIR's format, of other files or of one whose texts are longer than an encoder reads.
 
-    python scripts/make_beir.py squad xquad.en.json FOLDER --test 0.3   # one file: that share of its questions is test
-    python scripts/make_beir.py squad SETS FOLDER                       # train.json, test.json and perhaps dev.json
-    python scripts/make_beir.py cut LONG FOLDER --words 120 --overlap 20
-    python scripts/make_beir.py tldr CLONE FOLDER                       # of https://github.com/tldr-pages/tldr
-
-squad: the contexts are the passages, equal ones once; a question's relevant passage is its context. Questions without
-an answer are left out. cut: document D becomes D#0, D#1, ... of so many words, as DPR cuts Wikipedia (Karpukhin et al.
-2020, section 4.1). A judgement becomes one of the part that shares most words with the query, rare words weighing more.
-tldr: Commands, the data of results/tldr (CC BY 4.0). A passage is an English page, and a query the caption of one of
-its examples. commands_split.parquet has a hash of each caption of dev and test of early 2026; others are train.
+python scripts/make_beir.py squad xquad.en.json FOLDER --test 0.3
+python scripts/make_beir.py squad SETS FOLDER             # train.json, test.json and perhaps dev.json
+python scripts/make_beir.py cut LONG FOLDER --words 120 --overlap 20
+python scripts/make_beir.py tldr CLONE FOLDER             # of https://github.com/tldr-pages/tldr
 """
 
-import argparse
 import json
 import math
 import re
@@ -20,9 +13,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
+from typing import Annotated
 
 import polars as pl
 import regex
+import typer
 
 from gnn_encoder.base.errors import UserError, report_errors
 from gnn_encoder.base.files import UNSPACED, replacing, words
@@ -30,9 +25,10 @@ from gnn_encoder.base.tables import SPLITS
 from gnn_encoder.data.formats import open_beir
 from gnn_encoder.data.queries import split_of, stable_hash
 
-OUR_SPLIT = Path(__file__).with_name("commands_split.parquet")  # of tldr
+OUR_SPLIT = Path(__file__).with_name("commands_split.parquet")  # hashes of tldr's dev and test captions of early 2026
 # What stands between white space; in scripts without spaces, each character with its marks.
 WORD = regex.compile(rf"[{UNSPACED}]\p{{M}}*|[^\s{UNSPACED}]+")
+app = typer.Typer(help=str(__doc__).replace("\n\n", "\n\n\b\n"), add_completion=False, rich_markup_mode=None)
 Rows = Iterable[tuple[str, ...]]  # ids with title and text, or with text
 Qrels = dict[str, list[str]]  # the lines of each split
 
@@ -48,8 +44,9 @@ def write(folder: Path, passages: Rows, queries: Rows, qrels: Qrels) -> None:
             (beside / f"qrels/{split}.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *lines, ""]), "utf-8")
 
 
-def squad(source: Path, folder: Path, test: float) -> None:
-    """The files of a folder are its splits; the questions of one file are divided by a hash of their ids."""
+@app.command()
+def squad(source: Path, folder: Path, test: float = 0.1) -> None:
+    """SQuAD's contexts and the questions that have an answer; of a single file, --test of these become test."""
     found = {split: source / f"{split}.json" for split in SPLITS if (source / f"{split}.json").is_file()}
     passages, queries, qrels = dict[str, tuple[str, str, str]](), dict[str, str](), Qrels()
     for name, path in found.items() or [("", source)]:
@@ -76,15 +73,20 @@ def blocks(text: str, size: int, overlap: int) -> list[str]:
     return [text[spans[first][0] : spans[first : first + size][-1][1]] for first in firsts]
 
 
-def cut(source: Path, folder: Path, size: int, overlap: int) -> None:
-    """Memory: the queries and the judgements."""
+@app.command()
+def cut(source: Path, folder: Path, size: Annotated[int, typer.Option("--words")] = 120, overlap: int = 20) -> None:
+    """Document D becomes D#0, D#1, ... of so many words, as DPR cuts Wikipedia (Karpukhin et al. 2020, section 4.1).
+
+    A judgement becomes one of the part that shares most words with the query, rare words weighing more.
+    """
     if not 0 <= overlap < size:
         raise UserError(f"--overlap is {overlap}: must be from 0 to below --words, {size}")
     found, judged, holding, n = open_beir(source), defaultdict[str, list[tuple[str, str, int]]](list), Counter[str](), 0
     queries = [(query.qid, query.text) for _, query in found.queries["train"]()]
     asked = {qid: set(words(text)) for qid, text in queries}
-    for split, (_, one) in ((split, row) for split, read in found.judgements.items() for row in read()):
-        judged[one.pid].append((split, one.qid, one.grade))
+    for split, read in found.judgements.items():
+        for _, one in read():
+            judged[one.pid].append((split, one.qid, one.grade))
     wanted, qrels = set[str]().union(*asked.values()), Qrels({split: [] for split in found.judgements})
     for n, (_, document) in enumerate(found.passages(), start=1):  # noqa: B007
         holding.update(wanted.intersection(words(document.text)))
@@ -108,9 +110,8 @@ def pages(clone: Path) -> Iterator[tuple[str, str, list[str]]]:
     for path in sorted((clone / "pages").glob("*/*.md"), key=lambda path: (path.parent.name, path.name.lower())):
         lines = path.read_text(encoding="utf-8").splitlines()
         told = {mark: [line[2:].strip() for line in lines if line.startswith(f"{mark} ")] for mark in "#>-"}
-        text = " ".join(line for line in told[">"] if not line.startswith(("More information", "See also"))).replace(
-            "`", ""
-        )
+        text = " ".join(line for line in told[">"] if not line.startswith(("More information", "See also")))
+        text = text.replace("`", "")
         captions = [re.sub(r"\[(\w)\]", r"\1", line.removesuffix(":")).replace("`", "") for line in told["-"]]
         if told["#"] and captions and not text.startswith("This command is an alias of"):
             yield told["#"][0], text, captions
@@ -122,8 +123,9 @@ def hashed(pid: str, caption: str) -> int:
     return int.from_bytes(blake2b(f"{pid} {words}".encode(), digest_size=4).digest())
 
 
+@app.command()
 def tldr(clone: Path, folder: Path) -> None:
-    """The queries are numbered in the order of the pages."""
+    """Commands, the data of results/tldr (CC BY 4.0): English pages, and the captions of their examples as queries."""
     ours, passages, queries = dict(pl.read_parquet(OUR_SPLIT).iter_rows()), {}, {}
     for title, text, captions in pages(clone):
         pid = "p" + re.sub(r"[^A-Za-z0-9_]+", "-", title)  # one passage a name, whatever its platforms
@@ -141,12 +143,4 @@ def tldr(clone: Path, folder: Path) -> None:
 
 if __name__ == "__main__":
     with report_errors():
-        parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-        parser.add_argument("what", choices=["squad", "cut", "tldr"])
-        parser.add_argument("source", type=Path)
-        parser.add_argument("folder", type=Path)
-        for option, default in {"--test": 0.1, "--words": 120, "--overlap": 20}.items():
-            parser.add_argument(option, type=type(default), default=default)
-        given = parser.parse_args()
-        options = {"squad": [given.test], "cut": [given.words, given.overlap], "tldr": []}[given.what]
-        {"squad": squad, "cut": cut, "tldr": tldr}[given.what](given.source, given.folder, *options)
+        app()

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 from gnn_encoder.base.errors import UserError, report_errors
-from gnn_encoder.evaluate.judge import queue_command, read_ablations
+from gnn_encoder.evaluate.judge import read_ablations
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
@@ -26,6 +26,7 @@ if __name__ == "__main__":
         given = parser(__doc__).parse_args()
         for seed in given.seeds:  # of one seed all at a time: DVC makes once what they share
             for name, settings in read_ablations(given.file, given.names).items():
-                command = queue_command(name, settings, seed)
+                changes = [f"--set-param={setting}" for setting in (*settings, f"seed={seed}")]
+                command = ["dvc", "exp", "run", "--queue", f"--name={name}-{seed}", *changes]
                 if subprocess.run(command, check=False).returncode:
                     raise UserError(f"`{' '.join(command)}` failed; what it says stands above")

@@ -5,25 +5,29 @@ python scripts/results.py check NAME         # in a clone that ran NAME's comman
 python scripts/results.py tables             # of README.md and docs/results.md: no number in them is typed by hand
 """
 
-import argparse
 import json
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from gnn_encoder.base.errors import UserError, report_errors
 from gnn_encoder.base.files import read_json, write_json
 from gnn_encoder.evaluate.measures import Means
 from gnn_encoder.evaluate.tables import Claim, Table, difference, markdown, of_other_data, points
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.pipeline.project import CONTROL, JUDGED, MAIN, METRICS, UNTOUCHED, title_of
+from gnn_encoder.pipeline.project import CONTROL, HYBRID, JUDGED, MAIN, METRICS, UNTOUCHED, title_of
 
 RESULTS, DEFAULT = Path("results"), "default"
 TOLERANCE = 0.01  # what another processor, which rounds otherwise, may change of a measure
-BASE, LABELS = "dual_encoder", "the control and its labels: the best without a graph, as dev says"
+BASE = "dual_encoder"
+SETS = {"a sample of InsuranceQA": METRICS / MAIN, "Commands, a query log": RESULTS / "tldr" / "metrics" / MAIN}
+app = typer.Typer(help=str(__doc__).replace("\n\n", "\n\n\b\n"), add_completion=False, rich_markup_mode=None)
+Told = Annotated[str, typer.Option()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,37 +42,40 @@ class Record:
     minutes: float
 
 
-def record(name: str, given: argparse.Namespace) -> None:
+@app.command()
+def record(
+    name: str, title: Told, data: Told, command: Told, processor: Told, minutes: Annotated[float, typer.Option()]
+) -> None:
     """Copy what a run in this clone has measured."""
     target = RESULTS / name
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(METRICS / MAIN, target / "metrics" / MAIN)
     text, path = Path("params.yaml").read_text(encoding="utf-8"), load_params().data.path
     (target / "params.yaml").write_text(text.replace(path, "FOLDER") if path else text, encoding="utf-8")
-    commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=True)
-    facts = {field: getattr(given, field) for field in ("title", "data", "command", "processor", "minutes")}
-    write_json(target / "record.json", Record(commit=commit.stdout.strip(), **facts))
+    commit = subprocess.check_output(["git", "rev-parse", "--short=8", "HEAD"], text=True).strip()
+    found = Record(title=title, data=data, command=command, commit=commit, processor=processor, minutes=minutes)
+    write_json(target / "record.json", found)
 
 
-def check(name: str) -> bool:
-    """Print this clone's scores beside the recorded ones; whether none differs by more than the tolerance."""
+@app.command()
+def check(name: str) -> None:
+    """Print this clone's scores beside the recorded ones; fails if one differs by more than the tolerance."""
     if told := of_other_data(load_params(), BASE):  # of a clone in which nothing ran, metrics/ are the committed ones
         raise UserError(f"{METRICS / MAIN}: {told}; run it first")
     measure, worst, rows = load_params().evaluate.significance, 0.0, list[list[str]]()
     for split in JUDGED:
         expected, found = committed(name, split), read_json(METRICS / MAIN / f"{split}.json", Means)
-        if missing := {*expected} - {*found}:
-            raise UserError(f"{METRICS / MAIN}: {', '.join(sorted(missing))} are not in it; run `dvc repro` first")
         for system, values in expected.items():
+            if missing := values.keys() - found.get(system, {}).keys():
+                told = f"has no {', '.join(sorted(missing))} of {system}; run {name}'s command first"
+                raise UserError(f"{METRICS / MAIN}: {told}")
             worst = max(worst, *(abs(value - found[system][one]) for one, value in values.items()))
             both = values[measure], found[system][measure]
             rows.append([title_of(system), split, *map(points, both), f"{100 * (both[1] - both[0]):+.1f}"])
-    print(
-        markdown(Table(title="", columns=["system", "split", f"{measure} recorded", "here", "difference"], rows=rows))
-    )
+    print(markdown(Table(columns=["system", "split", f"{measure} recorded", "here", "difference"], rows=rows)))
     verdict = "the same" if worst == 0 else f"at most {100 * worst:.1f} points apart, {100 * TOLERANCE:.0f} is allowed"
     print(f"\n{name}: all measures of both splits: {verdict}")
-    return worst <= TOLERANCE
+    raise typer.Exit(int(worst > TOLERANCE))
 
 
 def committed(name: str, split: str) -> Means:
@@ -76,28 +83,25 @@ def committed(name: str, split: str) -> Means:
     if name != DEFAULT:
         return read_json(RESULTS / name / "metrics" / MAIN / f"{split}.json", Means)
     path = (METRICS / MAIN / f"{split}.json").as_posix()
-    found: Means = json.loads(subprocess.run(["git", "show", f"HEAD:{path}"], capture_output=True, check=True).stdout)
+    found: Means = json.loads(subprocess.check_output(["git", "show", f"HEAD:{path}"]))
     return found
 
 
 def readme_table() -> Table:
     """The default and a query log on their test queries: the main system beside what it is compared with."""
-    sets = {"a sample of InsuranceQA": METRICS / MAIN, "Commands, a query log": RESULTS / "tldr" / "metrics" / MAIN}
     labels = [
         "base model, untouched",
         "M_de, the dual-encoder that GNN-encoder starts from",
         "the control: M_de trained on by the same loss, without a graph",
-        LABELS,
+        "the control and its labels: the best without a graph, as dev says",
         "**GNN-encoder**",
         "above the control",
         "above the best without a graph",
         "hybrid of BM25, dense and the log: two look-ups more",
     ]
-    columns = []
-    for metrics in sets.values():
-        of, best, above = scores(metrics)
-        columns.append([of[UNTOUCHED], of[BASE], of[CONTROL], of[best], f"**{of[MAIN]}**", *above, of["hybrid"]])
-    return Table(title="", columns=["RR@10", *sets], rows=[list(row) for row in zip(labels, *columns, strict=True)])
+    rows = [list(row) for row in zip(labels, *map(scores, SETS.values()), strict=True)]
+    rows = [[label, *(f"**{cell}**" if label[0] == "*" else cell for cell in cells)] for label, *cells in rows]
+    return Table(columns=["RR@10", *SETS], rows=rows)
 
 
 def sets_table() -> Table:
@@ -106,25 +110,21 @@ def sets_table() -> Table:
     columns += ["above the best", "hybrid", "minutes", "how"]
     rows = []
     for path in sorted(RESULTS.glob("*/record.json")):
-        of, best, above = scores(path.parent / "metrics" / MAIN)
-        found = read_json(path, Record)
+        found, (_, *told) = read_json(path, Record), scores(path.parent / "metrics" / MAIN)
         how = f"`{found.command}`, commit {found.commit}, {found.processor}"
-        told = [of[BASE], of[CONTROL], of[best], of[MAIN], *above, of["hybrid"]]
         rows.append([f"[{found.title}](../{path.parent})", found.data, *told, f"{found.minutes:.0f}", how])
-    return Table(title="", columns=columns, rows=rows)
+    return Table(columns=columns, rows=rows)
 
 
-def scores(metrics: Path) -> tuple[dict[str, str], str, list[str]]:
-    """Test scores by the measure of the claim, the best rival, and the gains above the control and that rival."""
+def scores(metrics: Path) -> list[str]:
+    """Test scores by the claim's measure, as the README's table has them: five systems, two gains, the hybrid."""
     claim, means = read_json(metrics / "claim.json", Claim), read_json(metrics / "test.json", Means)
     above = [difference(claim.against[rival]["test"]) for rival in (CONTROL, claim.best)]
-    return {system: points(values[claim.measure]) for system, values in means.items()}, claim.best, above
+    of = {system: points(values[claim.measure]) for system, values in means.items()}
+    return [*(of[system] for system in (UNTOUCHED, BASE, CONTROL, claim.best, MAIN)), *above, of[HYBRID]]
 
 
-TABLES = {
-    (Path("README.md"), "results"): readme_table,
-    (Path("docs/results.md"), "sets"): sets_table,
-}
+TABLES = {(Path("README.md"), "results"): readme_table, (Path("docs/results.md"), "sets"): sets_table}
 
 
 def filled(path: Path, mark: str) -> str:
@@ -134,28 +134,13 @@ def filled(path: Path, mark: str) -> str:
     return table.join(parts)
 
 
-def main() -> int:
-    """Run the command that was given."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="what", required=True)
-    recorder = commands.add_parser("record")
-    for field in ("title", "data", "command", "processor"):
-        recorder.add_argument(f"--{field}", required=True)
-    recorder.add_argument("--minutes", type=float, required=True)
-    for one in (recorder, commands.add_parser("check")):
-        one.add_argument("name")
-    commands.add_parser("tables")
-    given = parser.parse_args()
-    if given.what == "record":
-        record(given.name, given)
-    elif given.what == "check":
-        return 0 if check(given.name) else 1
-    else:
-        for path, mark in TABLES:
-            path.write_text(filled(path, mark), encoding="utf-8")
-    return 0
+@app.command("tables")
+def fill() -> None:
+    """Fill the tables of the documents."""
+    for path, mark in TABLES:
+        path.write_text(filled(path, mark), encoding="utf-8")
 
 
 if __name__ == "__main__":
     with report_errors():
-        sys.exit(main())
+        app()

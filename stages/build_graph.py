@@ -14,7 +14,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import REFERENCE
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import exact_top_k
-from gnn_encoder.text.corpus import embed_rows, load_encoder
+from gnn_encoder.text.corpus import embed_queries, load_encoder
 from gnn_encoder.train.candidates import find_candidates
 
 
@@ -26,7 +26,7 @@ def main(stage: Stage) -> None:
     distributed.barrier()  # the first rank has written them
     base, k = project.embeddings(REFERENCE), params.build_graph.k
     encoder = load_encoder(project.encoder(REFERENCE), params.encoder)
-    queries = embed_rows(encoder, stage.scratch / project.NODES.name, params.encoder)
+    queries = embed_queries(encoder, stage.scratch / project.NODES.name, params.encoder.batch_tokens)
     if distributed.is_first():
         np.save(stage.scratch / VECTORS, queries)
     find = partial(exact_top_k, base, k=k, name="build_graph.k")

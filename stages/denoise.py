@@ -9,7 +9,7 @@ from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.tables import EXAMPLES, write_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.train.candidates import denoise, read_top, score_lists, spread
+from gnn_encoder.train.candidates import denoise, read_ranks, score_candidates
 from gnn_encoder.train.dev import sample_queries
 
 log = logging.getLogger(__name__)
@@ -19,12 +19,11 @@ def main(stage: Stage) -> None:
     """Score the candidates and apply the thresholds."""
     params, settings, queries = stage.params, stage.params.denoise, project.queries("train")
     pairs = relevant_pairs(*project.tables("train"))
-    candidates = read_top(project.CANDIDATES, settings.range_max)
+    candidates = read_ranks(project.CANDIDATES, end=settings.range_max)
     rows = sample_queries(pairs, settings.queries or len(pairs), params.seed)
     asked = pl.col("query").is_in(pl.Series(rows, dtype=pl.Int32).implode())
-    lists = spread(candidates.filter(asked), settings.range_max, settings.candidates)
     how = {"cross_encoder": project.CROSS_ENCODER, "max_length": params.train_cross_encoder.max_length}
-    scored = score_lists(lists, queries, stage.work, params, **how)
+    scored = score_candidates(candidates.filter(asked), queries, stage.work, params, **how)
     table, counts = denoise(scored, pairs, **settings.thresholds)
     write_table(stage.scratch / project.EXAMPLES.name, EXAMPLES, [table.to_arrow()])
     write_json(stage.scratch / "statistics.json", counts)

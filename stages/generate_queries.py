@@ -11,7 +11,7 @@ from gnn_encoder.base.files import write_json
 from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.data.queries import write_generated
-from gnn_encoder.dual_cross.generation import choose_queries, generate_queries, sampling
+from gnn_encoder.dual_cross.generation import choose_queries, generate_queries
 from gnn_encoder.dual_cross.generator import QueryGenerator, make_generator
 from gnn_encoder.dual_cross.views import measure_queries
 from gnn_encoder.pipeline import project
@@ -24,33 +24,24 @@ from gnn_encoder.text.pretrained import Source
 def main(stage: Stage) -> None:
     """Generate or read the queries, choose the nearest by the first retriever, and compare with the dev queries."""
     params, section, target = stage.params, stage.params.dual_cross, stage.scratch / "queries.parquet"
-    chosen, limit = section.views < section.generated, params.encoder.batch_tokens
+    chosen = section.views < section.generated
     drafts = stage.work / "drafts.parquet" if chosen else target  # else all are kept, in their order
     if section.generator.file is None:
-        generate(stage, drafts)
+        trained = stage.once("generator", lambda folder: make_generator(params, folder))
+        model = QueryGenerator.load(Source(str(trained)), precision=params.encoder.precision).for_inference()
+        passages = project.PASSAGES, open_passages(model)
+        generate_queries(model, *passages, drafts, stage.work / "generated", params)
     elif distributed.is_first():
         write_generated(Path(section.generator.file), project.PASSAGES, drafts, stage.work / "given", section.generated)
     distributed.barrier()
     if chosen:
         encoder, matrix = load_encoder(project.RETRIEVER, params.encoder), open_matrix(project.embeddings("retriever"))
-        tokens, sizes = open_queries(drafts, encoder), {"generated": section.generated, "keep": section.views}
-        choose_queries(encoder, drafts, tokens, matrix, target, stage.work / "chosen", batch_tokens=limit, **sizes)
+        written = drafts, open_queries(drafts, encoder)
+        choose_queries(encoder, *written, matrix, target, stage.work / "chosen", params)
     if distributed.is_first():
         dev = project.queries("dev")
         pairs = relevant_pairs(dev, project.POSITIVES, project.PASSAGES)
         write_json(stage.scratch / "quality.json", measure_queries(pairs, dev, project.PASSAGES, target, section.views))
-
-
-def generate(stage: Stage, drafts: Path) -> None:
-    """Train the model, or take the one that is named, and write `generated` queries for each passage."""
-    params, section = stage.params, stage.params.dual_cross
-    trained = stage.once("generator", lambda folder: make_generator(params, folder))
-    model = QueryGenerator.load(Source(str(trained)), precision=params.encoder.precision).for_inference()
-    how = sampling(model, views=section.generated, query_length=section.generator.query_length)
-    most = {"passage_length": params.encoder.passage_length, "batch_tokens": params.encoder.batch_tokens}
-    generate_queries(
-        model, open_passages(model), project.PASSAGES, drafts, stage.work / "generated", how, seed=params.seed, **most
-    )
 
 
 def own_files(params: Params) -> list[Path]:

@@ -2,8 +2,6 @@
 
 import logging
 import shutil
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -11,42 +9,42 @@ import pyarrow as pa
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.files import write_json
-from gnn_encoder.base.judgements import Identical, relevant_pairs
+from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.tables import EXAMPLES, UNLABELLED, count_rows, write_table
-from gnn_encoder.pair import NOTHING_TO_LABEL, Score, label_labelled, label_unlabelled
+from gnn_encoder.pair import NOTHING_TO_LABEL, label_unlabelled
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.search.exact import exact_top_k
-from gnn_encoder.text.corpus import embed_rows, load_encoder
-from gnn_encoder.train.candidates import find_candidates, read_top, score_lists
+from gnn_encoder.text.corpus import load_encoder
+from gnn_encoder.train.candidates import denoise, mine_candidates, read_ranks, score_candidates
 from gnn_encoder.train.cross_encoder import train_cross_encoder
+from gnn_encoder.train.examples import examples_from_candidates
 
 
 def main(stage: Stage) -> None:
     """Write what pre-training and fine-tuning learn from; queries.parquet and own.parquet are of pre-training."""
     params, pair, queries = stage.params, stage.params.pair, project.queries("train")
-    section, depth, teacher = params.denoise, params.denoise.range_max, project.CROSS_ENCODER
+    section, teacher = params.denoise, project.CROSS_ENCODER
     if pair.teacher:
         own = pair.teacher, "pair.teacher", params
         teacher = stage.once("teacher", lambda folder: train_cross_encoder(*own, folder, "pair_teacher"))
     how = {"cross_encoder": teacher, "max_length": (pair.teacher or params.train_cross_encoder).max_length}
-
-    def scored_in(part: str, queries: Path) -> Score:
-        return partial(score_lists, queries=queries, work=stage.work / part, params=params, **how)
-
-    candidates = read_top(project.CANDIDATES, depth if pair.pseudo_labels else None)
-    score = scored_in("labelled", queries) if pair.pseudo_labels else None
-    examples, counts = label_labelled(candidates, relevant_pairs(*project.tables("train")), section, score)
+    pairs, counts = relevant_pairs(*project.tables("train")), dict[str, int]()
+    if pair.pseudo_labels:
+        candidates = read_ranks(project.CANDIDATES, end=section.range_max)
+        scored = score_candidates(candidates, queries, stage.work / "labelled", params, **how)
+        examples, counts = denoise(scored, pairs, **section.thresholds)
+    else:  # all candidates that are not labelled are negatives (the paper's "w/o KD")
+        examples = examples_from_candidates(pairs, read_ranks(project.CANDIDATES))
     pretraining, quality = examples, dict[str, Any]()
     if pair.pseudo_labels and count_rows(project.queries(UNLABELLED)):
         queries = project.queries(UNLABELLED)
-        vectors = embed_rows(load_encoder(project.RETRIEVER, params.encoder), queries, params.encoder)
+        encoder, matrix = load_encoder(project.RETRIEVER, params.encoder), project.embeddings("retriever")
+        found = mine_candidates(encoder, matrix, UNLABELLED, stage.work / "mined", params, "denoise.range_max")
+        candidates = pl.DataFrame(pa.concat_tables(found))
         # The queries with hidden labels stand first among the unlabelled ones, and so have the same rows in both.
-        hidden, identical = relevant_pairs(*project.tables(UNLABELLED)), Identical.read(project.IDENTICAL, UNLABELLED)
-        find = partial(exact_top_k, project.embeddings("retriever"), k=depth, name="denoise.range_max")
-        parts = find_candidates(find, vectors, stage.work / "candidates", identical, hidden, label="search")
-        candidates = pl.DataFrame(pa.concat_tables(parts))
-        pretraining, quality = label_unlabelled(candidates, hidden, section, scored_in("unlabelled", queries))
+        hidden = relevant_pairs(*project.tables(UNLABELLED))
+        scored = score_candidates(candidates, queries, stage.work / "unlabelled", params, **how)
+        pretraining, quality = label_unlabelled(scored, hidden, section)
     elif pair.pseudo_labels:
         logging.getLogger(__name__).info(NOTHING_TO_LABEL)
     write_table(stage.scratch / "finetune.parquet", EXAMPLES, [examples.to_arrow()])

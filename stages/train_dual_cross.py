@@ -5,18 +5,18 @@ negatives: BM25's, as in the paper, or denoised ones, like M_de. They differ onl
 with a query, or the passage alone.
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.tables import count_rows
-from gnn_encoder.dual_cross.views import check_queries, generated_examples, open_views
+from gnn_encoder.dual_cross.views import generated_examples, open_generated, open_views
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.train.dev import Views
-from gnn_encoder.train.dual_encoder import Texts, train_dual_encoder
+from gnn_encoder.train.dual_encoder import Texts, open_texts, train_dual_encoder
 from gnn_encoder.train.examples import open_examples
 
 PLAIN_SHARE = 0.75  # of the passages of fine-tuning that are read alone, where the passage alone is a view too
@@ -45,12 +45,10 @@ def pretrain(params: Params, folder: Path, *, paired: bool, title: str) -> None:
 
 def read_texts(encoder: DualEncoder, queries: Path, params: Params, *, alone: float) -> tuple[Texts, Views | None]:
     """What is read in training (Eq. 7, 8), a share `alone` of the passages without a query, and by E_P in search."""
-    section, read = params.dual_cross, params.encoder
-    generated, passages = open_queries(project.GENERATED_QUERIES, encoder), open_passages(encoder)
-    check_queries(generated, len(passages), section.views)
-    views = open_views(encoder, generated, passages, section) if encoder.settings.pair_length is not None else None
-    sides = open_queries(queries, encoder), passages, generated if section.has_plain_view else None
-    return Texts(encoder, *sides, plain_share=alone, batch_tokens=read.batch_tokens, chunk_size=read.chunk_size), views
+    section, texts = params.dual_cross, open_texts(encoder, queries, params.encoder)
+    generated = open_generated(encoder, len(texts.passage_tokens), section.views)
+    views = open_views(encoder, section) if encoder.settings.pair_length is not None else None
+    return replace(texts, beside=generated if section.has_plain_view else None, plain_share=alone), views
 
 
 if __name__ == "__main__":

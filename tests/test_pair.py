@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.pair import accuracy, label_labelled, label_unlabelled
+from gnn_encoder.pair import accuracy, label_unlabelled
 from gnn_encoder.pipeline.params import Denoise
 
 PAIR = {"query": pl.Int32, "passage": pl.Int32}
@@ -43,31 +43,13 @@ def section(s_pos: float = 0.85) -> Denoise:
     return Denoise(range_max=4, candidates=4, positive_threshold=s_pos, negative_threshold=0.1)
 
 
-def candidates(pairs: pl.DataFrame) -> pl.DataFrame:
-    return pairs.select("query", "passage", rank=pl.int_range(pl.len(), dtype=pl.Int16).over("query"))
-
-
-def score(lists: pl.DataFrame) -> pl.DataFrame:
-    return lists.join(SCORED, on=["query", "passage"], how="inner", maintain_order="left")
-
-
-def test_labelled_queries_by_hand() -> None:
-    """Above the threshold (0, 11) and (2, 15) are positives; 0 and 2 have their lowest candidate as a negative."""
-    found, counts = label_labelled(candidates(SCORED), PAIRS, section(), score)
-    assert found.rows() == [(0, [10, 11, 13], [12]), (1, [10], [14]), (2, [15, 99], [16]), (3, [98], None)]
-    assert (counts["denoised_positives"], counts["hard_negatives"]) == (2, 1)
-    plain, counts = label_labelled(candidates(SCORED), PAIRS, section(), None)
-    assert plain.rows() == [(0, [10, 13], [11, 12]), (1, [10], [14]), (2, [99], [15, 16]), (3, [98], [])]
-    assert counts == {}
-
-
 def test_unlabelled_queries_by_hand() -> None:
     """Their quality is of the queries whose labels are hidden, here query 0, and first at the thresholds that count."""
-    found, counts = label_unlabelled(candidates(SCORED), PAIRS[:2], section(), score)
+    found, counts = label_unlabelled(SCORED, PAIRS[:2], section())
     assert found.rows() == [(0, [10, 11], [13]), (1, [10], [14]), (2, [15], [])]
     quality = counts.pop("quality")
     assert list(counts.values()) == [3, 3, 4, 2]
     assert quality[0] == accuracy(SCORED[:4], PAIRS, s_pos=0.85, s_neg=0.1)
     assert [row["s_pos"] for row in quality] == [0.85, 0.9, 0.8, 0.7, 0.6]
     with pytest.raises(UserError, match="no candidate of 3 unlabelled queries .* the highest score is 0.99"):
-        label_unlabelled(candidates(SCORED), PAIRS, section(0.995), score)
+        label_unlabelled(SCORED, PAIRS, section(0.995))

@@ -156,7 +156,7 @@ def results(
         typer.echo(tables.titled(table) + "\n")
     typer.echo(f"{tables.HOW_TO_READ}\n")
     if first == MAIN and (claim := tables.read_claim()):
-        typer.echo("\n\n".join(filter(None, [tables.claim_sentence(claim), tables.advice(claim)])))
+        typer.echo("\n\n".join(tables.claim_sentences(claim)))
 
 
 @command("report")

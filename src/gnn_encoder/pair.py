@@ -1,15 +1,13 @@
 """PAIR (Ren et al. 2021): the teacher's pseudo-labels (sections 3.3 and 4.6). Its losses are in `train/losses.py`."""
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import polars as pl
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.pipeline.params import Denoise
-from gnn_encoder.train.candidates import denoise, spread
-from gnn_encoder.train.examples import examples_from_candidates, examples_table
+from gnn_encoder.train.examples import examples_table
 
 log = logging.getLogger(__name__)
 THRESHOLDS = ((0.9, 0.1), (0.8, 0.2), (0.7, 0.3), (0.6, 0.4))  # s_pos and s_neg of the paper's Table 5
@@ -17,29 +15,17 @@ NOTHING_TO_LABEL = (
     "there are no unlabelled queries: PAIR pre-trains on the labelled ones. Name a file of your own in "
     "data.unlabelled, or let data.train_queries leave some out, whose labels are then hidden"
 )
-Score = Callable[[pl.DataFrame], pl.DataFrame]  # adds the teacher's column `score`, 0..1, to columns query, passage
-Labelled = tuple[pl.DataFrame, dict[str, Any]]  # an EXAMPLES table, and counts
 
 
-def label_labelled(candidates: pl.DataFrame, pairs: pl.DataFrame, section: Denoise, score: Score | None) -> Labelled:
-    """Examples of the labelled queries, from `pairs` and the first retriever's candidates, and the counts of `denoise`.
-
-    Without a teacher (the paper's "w/o KD") all candidates that are not labelled are negatives.
-    """
-    if score is None:
-        return examples_from_candidates(pairs, candidates), {}
-    scored = score(spread(candidates, section.range_max, section.candidates))
-    return denoise(scored, pairs, **section.thresholds)
-
-
-def label_unlabelled(candidates: pl.DataFrame, hidden: pl.DataFrame, section: Denoise, score: Score) -> Labelled:
-    """Examples of the unlabelled queries, and how often their pseudo-labels are right.
+def label_unlabelled(
+    scored: pl.DataFrame, hidden: pl.DataFrame, section: Denoise
+) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """The EXAMPLES table of the unlabelled queries, and how often their pseudo-labels are right.
 
     A candidate scored above `positive_threshold` (the paper's s_pos) is a positive, one scored below
-    `negative_threshold` (s_neg) is a hard negative, and the others are neither. `hidden` are the labels that some of
-    the queries have, columns query, passage.
+    `negative_threshold` (s_neg) is a hard negative, and the others are neither. `scored` has columns query, passage and
+    the teacher's score, 0..1; `hidden` are the labels that some of the queries have, columns query, passage.
     """
-    scored = score(spread(candidates, section.range_max, section.candidates))
     s_pos, s_neg = section.positive_threshold, section.negative_threshold
     ordered = scored.sort("query", "passage")
     examples = examples_table(*(ordered.filter(one) for one in (pl.col("score") > s_pos, pl.col("score") < s_neg)))

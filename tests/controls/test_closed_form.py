@@ -118,30 +118,24 @@ def test_the_best_is_found_and_is_not_below_the_passages_as_they_are() -> None:
     assert found.value >= reciprocal_rank(PASSAGES)
 
 
+@pytest.mark.parametrize("pairs", [LABELS, LABELS.clear()], ids=["labels", "none"])
 @pytest.mark.parametrize("unit_length", [True, False])
 @pytest.mark.parametrize("method", METHODS)
 def test_rankings_are_those_of_the_moved_matrix(
-    method: str, unit_length: bool, monkeypatch: pytest.MonkeyPatch
+    method: str, unit_length: bool, pairs: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Block by block, against one search of all; passages without a label stay to the bit."""
     monkeypatch.setattr("gnn_encoder.base.matrix.READ_ROWS", 7)
-    unmoved = Unmoved(PASSAGES, LABELLED, DEV, 5)
-    tried, moved = settings_of(method, LABELLED, unmoved, RELEVANT, unit_length=unit_length)
+    labelled = LabelledPassages.of(PASSAGES, pairs, QUERIES)
+    unmoved = Unmoved(PASSAGES, labelled, DEV, 5)
+    tried, moved = settings_of(method, labelled, unmoved, RELEVANT, unit_length=unit_length)
     for setting in (tried[0], tried[-1]):
         vectors = moved(setting)
-        parts = [LABELLED.place(first, PASSAGES[first : first + 9].copy(), vectors) for first in range(0, 40, 9)]
+        parts = [labelled.place(first, PASSAGES[first : first + 9].copy(), vectors) for first in range(0, 40, 9)]
         whole = np.concatenate(parts)
         assert unmoved.rank(vectors)[0].tolist() == np.argsort(-(DEV @ whole.T), axis=1)[:, :5].tolist()
-        others = np.setdiff1d(np.arange(SIZE["passages"]), LABELLED.passages)
+        others = np.setdiff1d(np.arange(SIZE["passages"]), labelled.passages)
         assert (whole[others] == PASSAGES[others]).all()
-
-
-def test_a_corpus_without_labels() -> None:
-    nothing = LabelledPassages.of(PASSAGES, LABELS.clear(), np.empty((0, SIZE["d"]), np.float32))
-    unmoved = Unmoved(PASSAGES, nothing, DEV, 2)
-    for method in METHODS:
-        tried, moved = settings_of(method, nothing, unmoved, RELEVANT, unit_length=True)
-        assert (unmoved.rank(moved(tried[-1]))[0] == np.argsort(-(DEV @ PASSAGES.T), axis=1)[:, :2]).all()
 
 
 @pytest.mark.parametrize("control", [*METHODS, "log", "hybrid"])

@@ -3,7 +3,6 @@
 import math
 import shutil
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -41,16 +40,15 @@ SYSTEMS = (*FORMS, "logged_neighbours", "hybrid")
 def write(system: str, params: Params, target: Path, **others: Path) -> None:
     """What the stage `controls` does for a system on a base, without DVC; `others`: dense systems and their runs."""
     target.mkdir(exist_ok=True)
-    dev, runs, encoded = controls.dev_queries(params), project.runs(BASE), partial(Encoded.of, section=params.encoder)
-    queries = encoded(BASE, runs)
+    dev, runs = controls.dev_queries(params), project.runs(BASE)
+    queries = Encoded.of(BASE, runs, params.encoder)
     if system in FORMS:
-        controls.write_closed_forms(queries, {target: (system, FORMS[system])}, target / "matrix", dev, params)
+        controls.write_closed_forms(queries, {system: (FORMS[system], target)}, target / "matrix", dev, params)
         return
-    logged = controls.rank_with_log(queries, runs, dev, params)
+    logged = controls.rank_with_log(queries, dev, params)
     if system == "hybrid":
-        controls.write_hybrid(target, {BASE: runs, **others}, {BASE: logged}, encoded, dev, params)
+        controls.write_hybrid(target, {BASE: runs, **others}, {BASE: logged}, dev, params)
     else:
-        logged.known.save(target / LABELLED)
         controls.write_control(target, system, logged.choice, logged.rankings)
 
 
@@ -105,7 +103,7 @@ def test_the_value_on_dev_is_that_of_the_run(params: Params, system: str, by_ans
         answered("dev")
     write(system, params, Path("written"))
     choice, dev = read_choice(Path("written")), read_run(Path("written/dev.trec.gz"))
-    value = mean(Judgements("dev", params.evaluate).measure(dev, ["RR@10"]))["RR@10"]
+    value = mean(*Judgements("dev").measure([dev], ["RR@10"]))["RR@10"]
     assert choice.chosen.value == pytest.approx(value, abs=1e-12)
     assert choice.chosen.value == max(one.value for one in choice.tried) and choice.queries == 15
     for split in project.JUDGED:
@@ -132,7 +130,7 @@ def searched(matrix: Path, params: Params) -> float:
     places = (project.queries("dev"), "qid"), (project.PASSAGES, "pid")
     qids, pids = (pl.Series(read_column(*place)) for place in places)
     run = as_run(exact_top_k(matrix, vectors, 10)[0], qids, pids)
-    return mean(Judgements("dev", params.evaluate).measure(run, ["RR@10"]))["RR@10"]
+    return mean(*Judgements("dev").measure([run], ["RR@10"]))["RR@10"]
 
 
 def test_neighbours_do_not_bring_a_query_to_itself(params: Params) -> None:

@@ -9,6 +9,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
 from gnn_encoder.dual_cross.generator import QueryGenerator
+from gnn_encoder.pipeline import project
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens, open_tokens
@@ -33,15 +34,9 @@ def pair_encoder(model: Path, *, dropout: float = 0.0, shared: bool = True) -> D
 @pytest.fixture
 def generated(tables: Path, tiny_model: Path) -> TextTokens:
     """Three queries for each of the 12 passages."""
-    (tables / "generated").mkdir()
     asked = [text(40 + i, 1 + (i * 5) % 9) for i in range(12 * VIEWS)]
-    table = write_queries(tables / "generated" / "queries.parquet", asked)
+    table = write_queries(tables / project.GENERATED_QUERIES, asked)
     return open_tokens(table, pair_encoder(tiny_model).tokenizer, table.parent, 32)
-
-
-@pytest.fixture
-def passage_tokens(tables: Path, tiny_model: Path) -> TextTokens:
-    return open_tokens(tables / "passages.parquet", pair_encoder(tiny_model).tokenizer, tables, 32)
 
 
 @pytest.fixture

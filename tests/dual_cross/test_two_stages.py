@@ -1,65 +1,29 @@
-"""What the two stages of Dual-Cross-Encoder's training learn from, on the tiny corpus."""
+"""What the two stages of Dual-Cross-Encoder's training learn from, in the tiny experiment."""
 
 import runpy
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
-import polars as pl
 import pytest
-import yaml
 
-from gnn_encoder.base.judgements import relevant_pairs
-from gnn_encoder.base.tables import DEV_CANDIDATES, EXAMPLES, write_table
+from gnn_encoder.base.tables import EXAMPLES, read_table
 from gnn_encoder.dual_cross.views import generated_examples
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.train import dual_encoder as contrastive
-from gnn_encoder.train.dev import candidates_of, sample_queries
-from gnn_encoder.train.examples import Examples, TrainingBatch, examples_from_candidates
+from gnn_encoder.train.examples import Examples, TrainingBatch
 
-from ..project import ROOT, call_stage, declare
-from ..texts import write_queries
+from ..pipelines import ROOT, Project
 
 ASKED = ["how long should bread dough rise", "why?"]
-Change = Callable[[Params], Params]
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory, tiny_params: Params) -> Path:
-    """A project with prepared tables, two generated queries a passage, and training examples."""
-    folder = tmp_path_factory.mktemp("project")
-    values = tiny_params.model_dump()
-    values["data"]["path"], values["encoder"]["model"] = (str(ROOT / "tests/tiny" / name) for name in ("beir", "model"))
-    values["dual_cross"] |= {"views": 2, "pool": "mean"}
-    declare(folder)
-    (folder / "params.yaml").write_text(yaml.safe_dump(values))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        call_stage("prepare")
-        texts = pl.read_parquet(project.PASSAGES)["text"].to_list()
-        asked = [" ".join(text.split()[first : first + 5]) for text in texts for first in (0, 3)]
-        write_queries(project.GENERATED / "queries.parquet", asked)
-        pairs, dev = (relevant_pairs(*project.tables(split)) for split in ("train", "dev"))
-
-        def moved(of: pl.DataFrame, step: int) -> pl.DataFrame:
-            return of.with_columns(passage=(pl.col("passage") + step) % len(texts))
-
-        # The hard negative of a query stands 17 rows after its positive, or 23 where it is BM25's.
-        for file, step in ((project.EXAMPLES, 17), (project.BM25_EXAMPLES, 23)):
-            write_table(file, EXAMPLES, [examples_from_candidates(pairs, moved(pairs, step)).to_arrow()])
-        others = pl.concat([moved(dev, step) for step in (5, 29, 61)])
-        candidates = candidates_of(sample_queries(dev, 10, 0), dev, others)
-        write_table(project.DEV_CANDIDATES, DEV_CANDIDATES, [candidates.to_arrow()])
-    return folder
 
 
 @pytest.fixture
-def params(made: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
-    monkeypatch.chdir(made)
+def params(stages: Project, monkeypatch: pytest.MonkeyPatch) -> Params:
+    monkeypatch.chdir(stages.folder)
     return load_params()
 
 
@@ -70,9 +34,9 @@ def change(params: Params, stages: dict[str, Any] | None = None, **values: objec
     return params.model_copy(update={"dual_cross": section.model_copy(update={**both, **values})})
 
 
-def stage(name: str) -> dict[str, Any]:
-    """The functions of a stage's script."""
-    return runpy.run_path(str(ROOT / "stages" / f"{name}.py"))
+def functions() -> dict[str, Any]:
+    """Those of the stage's script."""
+    return runpy.run_path(str(ROOT / "stages" / "train_dual_cross.py"))
 
 
 def pretrain(params: Params, folder: Path, *, paired: bool) -> list[TrainingBatch]:
@@ -84,7 +48,7 @@ def pretrain(params: Params, folder: Path, *, paired: bool) -> list[TrainingBatc
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contrastive, "contrastive_step", step)
-        stage("train_dual_cross")["pretrain"](params, folder, paired=paired, title="a model")
+        functions()["pretrain"](params, folder, paired=paired, title="a model")
     return seen
 
 
@@ -99,7 +63,7 @@ def test_generated_examples_by_hand() -> None:
 
 
 def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> None:
-    changed = change(params, queries=50)
+    changed = change(params, queries=50, pool="mean")
     found = [pretrain(changed, tmp_path / str(paired), paired=paired) for paired in (False, True)]
     assert len(found[0]) == len(found[1]) == params.dual_cross.pretrain.steps
     for one, other in zip(*found, strict=True):
@@ -108,14 +72,15 @@ def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> No
     assert len({row for batch in found[0] for row in batch.queries.tolist()}) == 50
 
 
-@pytest.mark.parametrize(("kind", "step"), [("denoised", 17), ("bm25", 23)])
-def test_hard_negatives(params: Params, tmp_path: Path, kind: str, step: int) -> None:
-    main, seen = stage("train_dual_cross")["main"], list[Examples]()
+def test_hard_negatives(params: Params) -> None:
+    main, seen = functions()["main"], list[Examples]()
     main.__globals__.update({"DualEncoder": Mock(), "read_texts": lambda *rest, **more: (None, None)})
     main.__globals__["train_dual_encoder"] = lambda texts, examples, *rest, **more: seen.append(examples)
-    main(Mock(params=change(params, examples=kind), key="dual_cross", item="paired"))
-    (first, *_), (negative, *_) = seen[0].positives.values, seen[0].negatives.values
-    assert len(seen[0].queries) and negative == (first + step) % 120
+    for kind, file in (("denoised", project.EXAMPLES), ("bm25", project.BM25_EXAMPLES)):
+        main(Mock(params=change(params, examples=kind), key="dual_cross", item="paired"))
+        table = read_table(file, EXAMPLES).drop_nulls("negatives")
+        assert seen[-1].negatives.values.tolist() == table["negatives"].explode(empty_as_null=False).to_list()
+    assert len(seen[0].negatives.values) != len(seen[1].negatives.values)
 
 
 @pytest.mark.parametrize(("paired", "length", "shared"), [(True, 48, False), (False, None, True)])

@@ -10,15 +10,16 @@ import torch.nn.functional as F
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import Origin, open_matrix, read_manifest
-from gnn_encoder.dual_cross.views import measure_queries, rouge_l, view_inputs, write_means
+from gnn_encoder.dual_cross.views import measure_queries, open_generated, rouge_l, view_inputs, write_means
+from gnn_encoder.pipeline import project
 from gnn_encoder.search.exact import Pool
 from gnn_encoder.text import corpus
 from gnn_encoder.text.corpus import encode_corpus
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
+from gnn_encoder.train.dual_encoder import Texts
 
 from ..texts import write_passages, write_queries
-from ..train.conftest import tiny_encoder
 from .conftest import PAIR_LENGTH, VIEWS, pair_encoder
 
 ORIGIN = Origin(model_fingerprint="model", input_fingerprint="input")
@@ -39,7 +40,7 @@ def encoder(tiny_model: Path) -> DualEncoder:
 
 def one_by_one(encoder: DualEncoder, tables: Path, *, plain: bool) -> np.ndarray:
     """Each passage alone, where `plain`, and with each of its queries, by transformers. *Shape:* (12 * views, 32)."""
-    queries = pl.read_parquet(tables / "generated" / "queries.parquet")["text"].to_list()
+    queries = pl.read_parquet(tables / project.GENERATED_QUERIES)["text"].to_list()
     vectors = []
     for row, passage in enumerate(pl.read_parquet(tables / "passages.parquet")["text"]):
         pairs = [((query, passage), PAIR_LENGTH) for query in queries[row * VIEWS : (row + 1) * VIEWS]]
@@ -54,10 +55,10 @@ def one_by_one(encoder: DualEncoder, tables: Path, *, plain: bool) -> np.ndarray
 
 @pytest.mark.parametrize("plain", [False, True])
 def test_equals_each_by_itself(
-    encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens, tables: Path, tmp_path: Path, plain: bool
+    encoder: DualEncoder, generated: TextTokens, texts: Texts, tables: Path, tmp_path: Path, plain: bool
 ) -> None:
     """With `plain`, the passage alone is its first view."""
-    inputs, views = view_inputs(encoder, generated, passage_tokens, VIEWS, plain=plain), VIEWS + plain
+    inputs, views = view_inputs(encoder, generated, texts.passage_tokens, VIEWS, plain=plain), VIEWS + plain
     encode_corpus(encoder, inputs, tmp_path / "out", dtype="float32", batch_tokens=64, origin=ORIGIN, views=views)
     found = open_matrix(tmp_path / "out")
     np.testing.assert_allclose(found, one_by_one(encoder, tables, plain=plain), atol=2e-6)
@@ -71,14 +72,12 @@ def test_equals_each_by_itself(
     assert (between > 1e-3).all()  # views of one passage that cannot be told apart would prove nothing
 
 
-def test_what_has_no_views(
-    tiny_model: Path, encoder: DualEncoder, generated: TextTokens, passage_tokens: TextTokens
-) -> None:
-    with pytest.raises(UserError, match=r"reads passages alone and has no views of them; run the stage cache_passages"):
-        view_inputs(tiny_encoder(tiny_model), generated, passage_tokens, VIEWS)
+@pytest.mark.usefixtures("generated")
+def test_generated_queries_of_other_views(encoder: DualEncoder, tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tables)
     told = r"36 generated queries, expected 48: dual_cross.views = 4 for each of 12 passages; generate"
     with pytest.raises(UserError, match=told):
-        view_inputs(encoder, generated, passage_tokens, 4)
+        open_generated(encoder, 12, 4)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from gnn_encoder.gnn.network import QueryPassageGNN
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.search.exact import array_top_k
-from gnn_encoder.text.corpus import embed_rows, load_encoder
+from gnn_encoder.text.corpus import embed_queries, load_encoder
 from gnn_encoder.train.dev import retrieved_pairs
 from gnn_encoder.train.examples import examples_from_candidates
 
@@ -37,7 +37,8 @@ def test_against_train_mgt_and_encode_corpus(
     params, mgt = load_params(), load_params().mgt
     passages = open_matrix(project.embeddings(BASE))
     encoder = load_encoder(project.encoder(BASE), params.encoder)
-    queries = {split: embed_rows(encoder, project.queries(split), params.encoder) for split in ("train", "dev")}
+    limit = params.encoder.batch_tokens
+    queries = {split: embed_queries(encoder, project.queries(split), limit) for split in ("train", "dev")}
     pairs = {split: relevant_pairs(*project.tables(split)) for split in queries}
     shared = mgt.alone.model_dump() | {"beta": mgt.beta, "negatives": mgt.negatives}
     gnn = GNNEncoder(k=params.build_graph.k, labels=labels, softmax=softmax, seed=params.seed, **shared)

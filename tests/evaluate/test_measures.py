@@ -4,6 +4,7 @@ import math
 import re
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.runs import read_scored_run
 from gnn_encoder.evaluate import measures
 from gnn_encoder.evaluate.judge import read_qrels
-from gnn_encoder.evaluate.measures import Comparison, compare, compare_with, holm, interval, mean, parse, per_query
+from gnn_encoder.evaluate.measures import Comparison, compare, compare_with, corrected, interval, mean, parse, per_query
 
 # The name in trec_eval, and its option -l.
 TREC_EVAL = {
@@ -134,33 +135,25 @@ def test_bad_names(name: str, message: str) -> None:
     with pytest.raises(UserError, match=f"^evaluate.measures .*{message}"):
         parse(["RR@10", name])
     assert list(parse(["MRR@10", "RR@10", "Recall@5"])) == ["RR@10", "R@5"], "ir-measures' own names, each once"
-    with pytest.raises(UserError, match=r"^it has 'XX@1': no .* ir-measures; also 'R@0': the .* from 1; take one"):
-        parse(["XX@1", "RR@10", "R@0"], "it")
 
 
 def test_where_answers_judge_a_measure_needs_the_run_alone() -> None:
-    depth = measures.answer_depth
+    depth = partial(measures.answer_depth, parameter="it")
     assert depth(["RR@10", "Success@20"]) == 20 and depth(["RR", "P@5"]) is None
     for name in ("R@10", "nDCG@10", "RR(rel=2)@10"):
-        with pytest.raises(UserError, match=r"^evaluate.measures has '.*': the queries are judged by answers"):
+        with pytest.raises(UserError, match=r"^it has '.*': the queries are judged by answers"):
             depth(["RR@10", name])
 
 
 def test_a_measure_that_is_defined_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A relevant passage at rank r counts 1 / 2^(r - 1), as a share of the best order's."""
+    def last(qrels: Any, run: Any) -> float:
+        return float(run.doc_id.iloc[-1] in set(qrels.doc_id[qrels.relevance > 0]))
 
-    def half_life(qrels: Any, run: Any) -> float:
-        relevant = set(qrels.doc_id[qrels.relevance > 0])
-        ideal = sum(0.5**place for place in range(len(relevant)))
-        return sum(0.5**place for place, pid in enumerate(run.doc_id) if pid in relevant) / ideal
-
-    defined = ir_measures.define_byquery(half_life, name="HalfLife")
-    monkeypatch.setitem(ir_measures.measures.registry, "HalfLife", defined)
-    judged = {"q1": {"a": 2, "b": 1, "x": 0}, "q2": {"c": 1}, "q3": {"c": 1}}
-    run = read(tmp_path, {"q1": {"x": 3, "a": 2, "b": 1}, "q2": {"x": 1}}, judged)
-    table = per_query(*run, ["HalfLife@2", "HalfLife", "RR@10"])
-    assert table["value"].to_list() == [0.5 / 1.5, 0.75 / 1.5, 0.5, 0, 0, 0, 0, 0, 0]
-    assert measures.cutoff("HalfLife@2") == 2 and list(parse(["HalfLife@2"])) == ["HalfLife@2"]
+    monkeypatch.setitem(ir_measures.measures.registry, "Last", ir_measures.define_byquery(last, name="Last"))
+    judged = {"q1": {"a": 2, "b": 1, "x": 0}, "q2": {"c": 1}}
+    run = read(tmp_path, {"q1": {"a": 3, "x": 2, "b": 1}, "q2": {"x": 1}}, judged)
+    assert per_query(*run, ["Last@2", "Last", "RR@10"])["value"].to_list() == [0, 1, 1, 0, 0, 0]
+    assert measures.cutoff("Last@2") == 2
 
 
 def test_a_mean_does_not_depend_on_the_order_of_queries_or_on_chunks() -> None:
@@ -217,9 +210,17 @@ def test_pairs_by_query_whatever_the_order() -> None:
     assert list(found.values()) == [replace(gnn, p_holm=2 * gnn.p), pair]
 
 
-def test_holm_by_hand() -> None:
-    # sorted .01 .02 .03 .4: times 4 3 2 1 is .04 .06 .06 .4
-    np.testing.assert_allclose(holm(np.array([0.02, 0.4, 0.01, 0.03])), [0.06, 0.4, 0.04, 0.06])
-    np.testing.assert_allclose(holm(np.array([0.5, 0.4, 0.9])), [1.0, 1.0, 1.0])
-    for values in ([0.03], []):
-        np.testing.assert_allclose(holm(np.array(values)), values)
+@pytest.mark.parametrize(
+    ("ps", "expected"),
+    [
+        ([0.02, 0.4, 0.01, 0.03], [0.06, 0.4, 0.04, 0.06]),  # sorted .01 .02 .03 .4: times 4 3 2 1 is .04 .06 .06 .4
+        ([0.5, 0.4, 0.9], [1.0, 1.0, 1.0]),
+        ([0.03], [0.03]),
+        ([], []),
+    ],
+)
+def test_holm_by_hand(ps: list[float], expected: list[float]) -> None:
+    one = compare(np.zeros(2), np.zeros(2))
+    found = corrected({place: replace(one, p=p) for place, p in enumerate(ps)})
+    assert list(found) == list(range(len(ps))), "in their order"
+    assert [found[place].p_holm for place in found] == pytest.approx(expected)

@@ -10,34 +10,33 @@ import numpy as np
 import polars as pl
 import pytest
 
+from gnn_encoder.base.matrix import Rows
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, write_table
 from gnn_encoder.evaluate import slices
 from gnn_encoder.evaluate.measures import compare, interval
-from gnn_encoder.evaluate.slices import THIRDS, About, Slice
+from gnn_encoder.evaluate.slices import THIRDS, About
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.pipeline.project import registry
 from gnn_encoder.text.encoder import DualEncoder
 
 from ..texts import write
+from .conftest import values_of
 
 ABOUT = About(thirds=(0.5, 0.75), passage_length=48, left_out=())
 BASE = [0.0, 0.5, 1.0, 0.25, 0.5, 0.0]
 SYSTEM = [0.5, 0.5, 1.0, 1.0, 0.25, 1.0]
 # `value` is named as a column of the values.
-LABELS = pl.DataFrame({"qid": ["q5", "q0", "q1", "q2", "q3", "q4", "other"], "value": list("baaaabc")})
-LABELS = LABELS.with_columns(words=pl.Series([10, 2, 2, None, 2, 2, 2]))
-
-
-def values(**systems: list[float]) -> pl.DataFrame:
-    rows = [(system, f"q{i}", value) for system, of in systems.items() for i, value in enumerate(of)]
-    return pl.DataFrame(rows, schema=["system", "qid", "value"], orient="row")
+LABELS = pl.DataFrame({"qid": ["q5", "q0", "q1", "q2", "q3", "q4"], "value": list("baaaab")})
+LABELS = LABELS.with_columns(words=pl.Series([10, 2, 2, None, 2, 2]))
 
 
 def test_each_slice() -> None:
-    found = slices.slice_systems(values(base=BASE, system=SYSTEM), (LABELS, ABOUT), "RR@10", "base").slices
+    of_dev = values_of({"base": BASE, "system": SYSTEM}).filter(split="dev")
+    found = slices.slice_systems(of_dev, (LABELS, ABOUT), "RR@10", "base").slices
     rows = {("value", "a"): [0, 1, 2, 3], ("value", "b"): [4, 5], ("words", "2"): [0, 1, 3, 4], ("words", "10"): [5]}
     assert [(name, label) for name, labels in found.items() for label in labels] == [
-        *(("value", "a"), ("value", "b"), ("value", "c"), ("words", "2"), ("words", "10"))  # numbers in their order
+        *(("value", "a"), ("value", "b"), ("words", "2"), ("words", "10"))  # numbers in their order
     ]
     ps = {}
     for (name, label), chosen in rows.items():
@@ -48,7 +47,6 @@ def test_each_slice() -> None:
         assert replace(of.against["system"], p_holm=expected.p) == expected
     name, label = min(ps, key=lambda key: ps[key])
     assert found[name][label].against["system"].p_holm == pytest.approx(min(1, 4 * ps[name, label]))
-    assert found["value"]["c"] == Slice(queries=0, means={}, against={})
 
 
 @pytest.mark.parametrize("products", [1, 17, 2**22])
@@ -80,54 +78,21 @@ def test_thirds(similarities: list[float], expected: str, bounds: tuple[float, f
     assert ends == bounds
 
 
-def tables(split: str, qids: str, answers: list[str], rows: list[tuple[str, str, int]]) -> None:
-    write(project.queries(split), QUERIES, qids, ["what?"] * len(qids), [answers] * len(qids))
-    write(project.qrels(split), QRELS, *zip(*rows, strict=True))
-
-
-@pytest.fixture
-def labelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """p1 and p2 are labelled in training, p0 is judged there as not relevant."""
+def test_judged_by_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passages 1 and 2 are labelled in training, 1 and 3 are cut. Judged by qrels: `test_the_stage`."""
     monkeypatch.chdir(tmp_path)
     write(project.PASSAGES, PASSAGES, ["p0", "p1", "p2", "p3"], [""] * 4, ["words"] * 4)
-    tables("train", "tu", [], [("t", "p1", 1), ("u", "p2", 2), ("u", "p0", 0)])
-
-
-def label(split: str, similarities: list[float]) -> tuple[list[tuple[str, ...]], About]:
-    """Passages 1 and 3 are cut."""
-    read: Any = SimpleNamespace(is_cut=lambda rows: rows % 2 == 1, single_length=5)
-    table, about = slices.properties_of(split, np.array(similarities), np.array([1, 2]), read)
-    assert table.columns[:2] == ["qid", "similarity"]
-    return table.rows(), about
-
-
-@pytest.mark.usefixtures("labelled")
-def test_judged_by_qrels() -> None:
-    rows = [("b", "p0", 1), ("a", "p3", 1), ("a", "p2", 1), ("c", "p0", 0), ("c", "p1", 2), ("d", "p0", 1)]
-    tables("test", "abncd", [], [*rows, ("n", "p0", 0)])
-    found, about = label("test", [0.2, 0.9, 0.0, 0.3, 0.5])
-    assert found == [
-        ("a", "lower third", "yes", "yes"),  # p2 is labelled, p3 is long
-        ("b", "upper third", "no", "no"),
-        ("c", "lower third", "yes", "yes"),
-        ("d", "middle third", "no", "no"),
-    ]
-    assert about == About(thirds=(0.5, 0.9), passage_length=5, left_out=())
-
-
-@pytest.mark.usefixtures("labelled")
-def test_judged_by_answers() -> None:
     for split in ("dev", "test"):
-        tables(split, "abc", ["words"], [("a", "p0", 0)])
+        write(project.queries(split), QUERIES, list("abc"), ["what?"] * 3, [["words"]] * 3)
+        write(project.qrels(split), QRELS, ["a"], ["p0"], [0])
     write(project.POSITIVES, QRELS, ["c", "a"], ["p1", "p0"], [1, 1])
-    assert label("dev", [0.3, 0.2, 0.1])[0] == [
-        ("a", "upper third", "no", "no"),
-        ("b", "middle third", None, None),
-        ("c", "lower third", "yes", "yes"),
-    ]
-    found, about = label("test", [0.3, 0.2, 0.1])
-    assert found == [("a", "upper third"), ("b", "middle third"), ("c", "lower third")]
-    assert about.left_out == ("labelled", "cut")
+    read: Any = SimpleNamespace(is_cut=lambda rows: rows % 2 == 1, single_length=5)
+    known = np.array([0.3, 0.2, 0.1]), np.array([1, 2]), read
+    (dev, _), (test, about) = (slices.properties_of(split, *known) for split in ("dev", "test"))
+    third = {"a": "upper third", "b": "middle third", "c": "lower third"}
+    assert dev.rows() == [("a", third["a"], "no", "no"), ("b", third["b"], None, None), ("c", third["c"], "yes", "yes")]
+    assert test.rows() == list(third.items())
+    assert about == About(thirds=(0.2, 0.3), passage_length=5, left_out=("labelled", "cut"))
 
 
 def test_the_stage(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,11 +124,11 @@ def test_the_stage(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert [found[name].n_unique() for name in ("similarity", "labelled", "cut")] == [3, 2, 2]
 
 
-def test_table_of_a_split() -> None:
+def test_table_of_a_split(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = pl.DataFrame({"qid": ["q0", "q1", "q2"], "similarity": [THIRDS[0], THIRDS[0], THIRDS[2]]})
     labels = labels.with_columns(cut=pl.Series(["no", "no", None]))
-    of = values(dual_encoder=[0.25, 0.25, 1.0], pair=[0.0, 0.0, 0.0], gnn_encoder=[0.5, 0.5, 0.5])
-    sliced = slices.slice_systems(of, (labels, ABOUT), "RR@10", "dual_encoder")
+    of = values_of({"dual_encoder": [0.25, 0.25, 1.0], "pair": [0.0] * 3, "gnn_encoder": [0.5] * 3})
+    sliced = slices.slice_systems(of.filter(split="dev"), (labels, ABOUT), "RR@10", "dual_encoder")
     found = slices.slices_table("gnn_encoder", sliced, "test")
     assert found.title == "Test queries: GNN-encoder by slices, RR@10, points of 100"
     assert "more than 48 tokens" in found.note and "Answers" not in found.note
@@ -174,7 +139,11 @@ def test_table_of_a_split() -> None:
         ["nearest training query: upper third (from 0.750)", "1", "100.0", "50.0\n-50.0 [-100.0, +100.0]\np = 1.00"],
         ["a relevant passage is cut: no", "2", "25.0", better],
     ]
-    assert slices.slices_table("built", sliced, "test").columns[2:] == ["M_de", "PAIR", "GNN-encoder"], "no main system"
+    branches = registry().branches | {"built": registry().branches["pair"]}
+    known = registry().model_copy(update={"branches": branches})
+    monkeypatch.setattr(slices, "registry", lambda: known)
+    without_main_system = slices.slices_table("built", sliced, "test").columns
+    assert without_main_system == ["Slice", "queries", "M_de", "PAIR without L_P", "PAIR"]
     unknown = replace(sliced, about=replace(ABOUT, left_out=("labelled", "cut")))
     assert "Answers judge these queries" in slices.slices_table("gnn_encoder", unknown, "test").note
 
@@ -207,18 +176,27 @@ def test_shares_are_of_passages_with_a_choice() -> None:
     assert slices.attention_table({}).rows == []
 
 
-def test_a_case_names_the_queries_that_informed_its_passage(one_branch: Path, tiny_params: Params) -> None:
+def test_a_case_names_the_queries_that_informed_its_passage(one_branch: Path) -> None:
     """GNN-encoder alone has q1's p1 at rank 1, which M_de ranks second; it loses none at rank 1."""
-    won, counts = slices.compare_at_rank_one(tiny_params.evaluate)
-    assert won.select("qid", "pid", "rank", "query", "passage").rows() == [("q1", "p1", 2, 1, 1)]
-    assert counts == {"queries": 3, "won": 1, "lost": 0}
-    (case,) = slices.describe_cases(won, ATTENTION, PAIRS, pl.Series([f"node {row}" for row in range(7)]))
+    write(project.queries("train"), QUERIES, list("tuvwxyz"), ["what?"] * 7, [[]] * 7)
+    write(project.qrels("train"), QRELS, ["x", "x", "y"], ["p0", "p1", "p2"], [1, 1, 1])  # as PAIRS
+    write(project.NODES, QUERIES, list("tuvwxyz"), [f"node {row}" for row in range(7)], [[]] * 7)
+    asked = []
+
+    def attend(rows: Rows) -> pl.DataFrame:
+        asked.extend(rows.tolist())
+        return ATTENTION.filter(pl.col("passage").is_in(rows.tolist()))
+
+    told = slices.what_informs(np.arange(3), attend)
+    assert asked == [0, 1, 2] and told["attention"] == slices.attention_shares(ATTENTION, PAIRS)
+    assert told["counts"] == {"queries": 3, "won": 1, "lost": 0}
+    (case,) = told["cases"]
     assert case["query"] == "<script>alert('second')</script>" and case["passage"].startswith("<i>title</i> </script>")
     assert case["rank_of_dual_encoder"] == 2
     assert case["informed_by"] == [
         {"query": "node 6", "attention": pytest.approx(0.7), "labelled": False},
         {"query": "node 4", "attention": pytest.approx(0.1), "labelled": True},
     ]
-    table = slices.cases_table([case], counts)
+    table = slices.cases_table([case], told["counts"])
     assert table.rows[0][1].splitlines()[1:] == ["0.70 node 6", "0.10* node 4"] and table.rows[0][2] == "2"
     assert table.note.startswith("Of 3 dev queries GNN-encoder alone answers 1 at rank 1, M_de alone 0.")

@@ -9,7 +9,7 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import write_json
 from gnn_encoder.evaluate import tables
 from gnn_encoder.evaluate.measures import Comparison
-from gnn_encoder.evaluate.tables import Claim, Table, advice, branch_tables, comparison, titled
+from gnn_encoder.evaluate.tables import Claim, Table, branch_tables, claim_sentences, comparison, titled
 from gnn_encoder.pipeline import project
 
 from .conftest import values_of
@@ -53,13 +53,13 @@ def test_results_in_the_terminal() -> None:
     assert [tables.shortened(one, 9) for one in ("one\n two", "one two three")] == ["one two", "one two …"]
 
 
-def test_json_is_a_row_a_value_named_by_its_keys() -> None:
+def test_json_is_a_row_a_value_named_by_its_keys(tmp_path: Path) -> None:
     quality = [{"s_pos": 0.91234567, "n": True}, {"s_pos": None}]
-    found = tables.table_of({"no_pairs": 12, "unlabelled": {"queries": 3, "quality": quality}, "pair": {}}, "labels")
-    told = "queries 3, quality \ns pos 0.9123, n yes\ns pos –"
-    assert found == Table(
-        title="labels", columns=["", ""], rows=[["no pairs", "12"], ["unlabelled", told], ["PAIR", ""]]
-    )
+    value = {"no_pairs": 12, "unlabelled": {"queries": 3, "quality": quality}, "pair": {}}
+    write_json(tmp_path / "a.json", value)
+    rows = [["no pairs", "12"], ["unlabelled", "queries 3, quality \ns pos 0.9123, n yes\ns pos –"], ["PAIR", ""]]
+    assert tables.record_tables(tmp_path / "a.json", "labels") == [Table(title="labels", columns=["", ""], rows=rows)]
+    assert tables.record_tables(tmp_path / "b.json", "labels") == []
 
 
 def test_figures_that_came_with_the_project_are_not_shown_beside_others(one_branch: Path) -> None:
@@ -98,14 +98,15 @@ def test_the_rival_is_the_best_on_dev_that_costs_the_same() -> None:
     against = found.against["query_mean"]["dev"]
     assert against.difference == pytest.approx(1 / 6)
     assert against.p == against.p_holm, "one comparison, not corrected"
-    assert tables.claim_sentence(found) == (
+    sentence, advice = claim_sentences(found)
+    assert sentence == (
         "GNN-encoder in RR@10 against control + mean of labelled queries, the best on dev of its branch's systems with "
         "one vector per passage and no graph: test +16.7 [-55.0, +88.4], p = 0.42 (no significant difference), "
         "dev +16.7 [-55.0, +88.4], p = 0.42 (no significant difference); against control without GNN, the same "
         "training without the graph: test +33.3 [-38.4, +105.0], p = 0.18 (no significant difference), "
         "dev +33.3 [-38.4, +105.0], p = 0.18 (no significant difference). Weights and settings were chosen on dev."
     )
-    assert advice(found).endswith("try `gnn-encoder search --hybrid`.") and advice(claim()) == ""
+    assert advice.endswith("try `gnn-encoder search --hybrid`.") and len(claim_sentences(claim())) == 1
 
 
 def test_what_is_better_names_what_to_try(empty: Path) -> None:
@@ -113,6 +114,6 @@ def test_what_is_better_names_what_to_try(empty: Path) -> None:
     write_json(project.METRICS / "gnn_encoder" / "claim.json", written)
     assert tables.read_claim() == written
     assert written.best == "untouched" and list(written.better) == ["bm25", "untouched"]
-    lexical, untouched = advice(written).split(" base model", 1)
+    lexical, untouched = claim_sentences(written)[1].split(" base model", 1)
     assert lexical.endswith("try `gnn-encoder search --hybrid`.")
     assert "encoder.passage_length" in untouched and "lower learning rates" in untouched

@@ -10,6 +10,7 @@ from safetensors.numpy import load_file
 from gnn_encoder.base.matrix import Matrix
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.train.loop import fit
 
 from ..project import call_stage
 
@@ -37,7 +38,7 @@ CHANGES: dict[str, tuple[Any, list[str]]] = {
 def last_weights(stages: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The experiment, whose trainings end with their last weights: on texts without meaning the start may be best."""
     monkeypatch.chdir(stages.folder)
-    monkeypatch.setattr("gnn_encoder.gnn.train.evaluate_every", lambda steps, evaluations: None)
+    monkeypatch.setattr("gnn_encoder.gnn.train.fit", lambda *task, **how: fit(*task, **how | {"evaluations": 0}))
     return stages
 
 

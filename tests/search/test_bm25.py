@@ -10,7 +10,7 @@ import pytest
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.pipeline.params import BM25
-from gnn_encoder.search.bm25 import BM25Index, word_tokenizer
+from gnn_encoder.search.bm25 import BM25Index, word_splitter
 
 from ..texts import write_passages
 
@@ -22,6 +22,7 @@ TEXTS = [
     ("Beech", "A tree with smooth grey bark"),
     ("Yew", "Dark needles, red berries; longbows were made of yew wood"),
 ]
+QUERIES = ["Which ash has black buds?", "grey bark of a tree, grey", "Longbows: YEW wood", "the and", "xylophone yew"]
 SECTION = BM25(depth=5, stop_words="english", stemmer=None)
 STOP_WORDS = {"the", "is", "a", "with", "and", "of"}  # of Lucene's list, those that occur below
 
@@ -52,15 +53,8 @@ def oracle(query: str, k1: float = 0.9, b: float = 0.4) -> np.ndarray:
 def test_scores_equal_plain_loops_and_an_index_on_disk_finds_the_same(tmp_path: Path) -> None:
     built, opened = build(tmp_path, TEXTS), BM25Index.open(tmp_path / "index")
     assert isinstance(opened.index.scores["data"], np.memmap) and opened.passages == len(TEXTS)
-    queries = [
-        "Which ash has black buds?",
-        "grey bark of a tree, grey",
-        "Longbows: YEW wood",
-        "the and",
-        "xylophone yew",
-    ]
     for index in (built, opened):
-        for query, rows, scores in zip(queries, *index.search(queries, depth=6), strict=True):
+        for query, rows, scores in zip(QUERIES, *index.search(QUERIES, depth=6), strict=True):
             expected = oracle(query)
             order = sorted(np.flatnonzero(expected).tolist(), key=lambda i: (-round(expected[i], 9), i))
             assert rows.tolist() == order + [-1] * (6 - len(order))
@@ -79,7 +73,7 @@ def test_scores_are_sums_in_the_order_of_the_query(tmp_path: Path, depth: int, m
     data, indices, ends = (index.index.scores[name] for name in ("data", "indices", "indptr"))
     for query, found, values in zip(queries, *index.search(queries, depth), strict=True):
         expected = np.zeros(len(texts), dtype=np.float32)
-        for number in (index.tokenizer.word_to_id.get(word) for word in query.split()):
+        for number in (index.index.vocab_dict.get(word) for word in query.split()):
             if number is not None:
                 part = slice(ends[number], ends[number + 1])
                 expected[indices[part]] += data[part]
@@ -116,7 +110,7 @@ WORDS = {
 
 @pytest.mark.parametrize(("text", "expected"), WORDS.items())
 def test_words_of_any_script(text: str, expected: str) -> None:
-    assert word_tokenizer("english", None).splitter(text) == expected.split()
+    assert word_splitter("english", None)(text) == expected.split()
 
 
 def test_a_query_of_one_character_in_a_script_without_spaces(tmp_path: Path) -> None:

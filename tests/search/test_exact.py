@@ -1,4 +1,4 @@
-"""Exact search against brute force over engines, views and k, where many scores tie; and the keys that it sorts by."""
+"""Exact search against brute force over engines, blocks and k, where many scores tie; the keys that it sorts by."""
 
 from typing import Any
 
@@ -9,33 +9,31 @@ import torch
 from gnn_encoder.base import matrix as arrays
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.search import exact
-from gnn_encoder.search.exact import MISSING, NOTHING, Pool, array_top_k, exact_top_k, least, of_scores, once, unpack
+from gnn_encoder.search.exact import MISSING, NOTHING, array_top_k, exact_top_k, least, of_scores, once, unpack
 
 from .conftest import Save, whole_numbers
 
 CPU = exact._Faiss()
 
 
-@pytest.mark.parametrize("views", [1, 2, 3])
 @pytest.mark.parametrize("block_rows", [1, 50, 65_536])
 @pytest.mark.parametrize("k", [1, 130, 150])
 @pytest.mark.parametrize(("engine", "dtype"), [(CPU, "float16"), (CPU, "float32"), (exact._Torch("cpu"), "float32")])
 def test_streaming_against_brute_force_with_ties(
-    save_matrix: Save, views: int, block_rows: int, k: int, engine: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
+    save_matrix: Save, block_rows: int, k: int, engine: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The oracle: every score of every view in float64, their maximum, a stable sort."""
+    """The oracle: every score in float64, a stable sort."""
     monkeypatch.setattr(arrays, "READ_ROWS", block_rows)
     monkeypatch.setattr(exact, "_engine", lambda: engine)
     monkeypatch.setattr(exact, "SCORES", 700)  # of all queries with some passages
     monkeypatch.setattr(exact, "MERGE_ENTRIES", k * 11)  # eleven queries at a time
-    matrix, queries = whole_numbers(0, 150 * views, 4), whole_numbers(1, 30, 4)
-    of_views = np.einsum("qd,pvd->qpv", queries.astype(np.float64), matrix.reshape(150, views, 4))
-    expected = np.argsort(-of_views.max(axis=2), axis=1, kind="stable")[:, :k]
-    folder = save_matrix(matrix.astype(dtype), views=views)
-    for rows, scores in (exact_top_k(folder, queries, k), *([array_top_k(matrix, queries, k)] if views == 1 else [])):
+    matrix, queries = whole_numbers(0, 150, 4), whole_numbers(1, 30, 4)
+    right = queries.astype(np.float64) @ matrix.T
+    expected, folder = np.argsort(-right, axis=1, kind="stable")[:, :k], save_matrix(matrix.astype(dtype))
+    for rows, scores in (exact_top_k(folder, queries, k), array_top_k(matrix, queries, k)):
         assert rows.dtype == np.int64 and scores.dtype == np.float32
         np.testing.assert_array_equal(rows, expected)
-        np.testing.assert_array_equal(scores, np.take_along_axis(of_views.max(axis=2), expected, axis=1))
+        np.testing.assert_array_equal(scores, np.take_along_axis(right, expected, axis=1))
     assert exact_top_k(folder, queries[:0], k)[0].shape == (0, k)
 
 
@@ -77,27 +75,7 @@ def test_keys_sort_as_scores_and_rows() -> None:
     for k in (1, 3, 8, 20):
         assert np.sort(least(keys, k)).tolist() == np.sort(keys)[:, :k].tolist()
     keys = of_scores(np.array([[7, -1, 7, 2, 7, -1]]), np.array([[1, MISSING, 3, 2, -5, MISSING]], dtype=np.float32))
-    found = np.sort(once(keys, np.sort))  # a row stays once, with its best score
+    found = np.sort(once(keys))  # a row stays once, with its best score
     rows, scores = unpack(found)
     assert rows.tolist() == [[7, 2, -1, -1, -1, -1]] and scores[0, :2].tolist() == [3, 2]
     assert found[0, 2:].tolist() == [NOTHING] * 4
-
-
-OF_VIEWS = np.array([[[1.0, 3.0], [2.0, 2.0]], [[-1.0, -5.0], [0.0, 0.25]]], dtype=np.float32)
-
-
-@pytest.mark.parametrize(
-    ("pool", "expected", "weights"),
-    [
-        (Pool("max"), [[3, 2], [-1, 0.25]], None),
-        (Pool("mean"), [[2, 2], [-3, 0.125]], [0.25] * 4),
-        (Pool("mean", plain=0.75), [[1.5, 2], [-2, 0.0625]], [0.75, *[0.25 / 3] * 3]),
-    ],
-)
-def test_a_passages_score_of_its_views(pool: Pool, expected: list[list[float]], weights: list[float] | None) -> None:
-    found = pool.scores(OF_VIEWS)
-    assert found.dtype == np.float32 and found.shape == (2, 2)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    if weights is not None:
-        np.testing.assert_allclose(pool.weights(4), weights, rtol=1e-6)
-        assert pool.weights(1).tolist() == [1]

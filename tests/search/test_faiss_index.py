@@ -6,46 +6,35 @@ from typing import Any
 
 import faiss
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.tables import read_column
 from gnn_encoder.search import faiss_index
-from gnn_encoder.search.faiss_index import PIDS, PassageIndex, TableRows, build, fill, search_views
+from gnn_encoder.search.faiss_index import PID_TABLE, PIDS, PassageIndex, TableRows, build, fill, search_views
 
 from .conftest import VIEWS, Passages, Save, whole_numbers
 
 MATRIX = np.random.default_rng(0).normal(size=(500, 16)).astype(np.float32)
 
 
-@pytest.fixture
-def folder(save_matrix: Save, save_passages: Passages, tmp_path: Path) -> Path:
-    """150 passages of 3 views."""
-    views = save_matrix(whole_numbers(0, 450, 4), "views", views=VIEWS)
-    build(views, tmp_path / "index", factory="Flat", pids=save_passages(150), system="mine", seed=0)
-    return tmp_path / "index"
-
-
 def test_files_of_an_index(
     save_matrix: Save, save_passages: Passages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(faiss_index, "PICKED", 70)
+    made = {"pids": save_passages(500), "system": "mine", "seed": 7}
     for name, factory in (("flat", "Flat"), ("one", "IVF4,Flat"), ("two", "IVF4,Flat")):
-        build(save_matrix(MATRIX), tmp_path / name, factory=factory, pids=save_passages(500), system="mine", seed=7)
+        build(save_matrix(MATRIX), tmp_path / name, factory=factory, **made)
     for file in ("index.faiss", "pids.parquet", "manifest.json"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
     index = faiss.read_index(str(tmp_path / "flat" / "index.faiss"))
     assert type(index) is faiss.IndexFlatIP
     np.testing.assert_array_equal(index.reconstruct_n(0, 500), MATRIX)
-    assert read_column(tmp_path / "flat" / PIDS, "pid").to_pylist() == [f"p{i}" for i in range(500)]
-    assert pq.ParquetFile(tmp_path / "flat" / PIDS).metadata.row_group(0).num_rows == 70, "one is decoded for each hit"
+    ids, rows = TableRows(tmp_path / "flat" / PIDS, PID_TABLE), np.array([499, 0, 3, 70, 69, 0])
+    assert len(ids) == 500 and ids.take(rows) == [{"pid": f"p{row}"} for row in rows]
+    assert ids._file.metadata.row_group(0).num_rows == 70, "one is decoded for each hit"
     manifest = json.loads((tmp_path / "flat" / "manifest.json").read_text())
     assert len(manifest.pop("fingerprint")) == 32
     assert manifest == {"factory": "Flat", "passages": 500, "views": 1, "dimension": 16, "system": "mine"}
-    opened = PassageIndex.open(tmp_path / "flat")
-    assert (opened.system, opened.factory, opened.passages, opened.dimension) == ("mine", "Flat", 500, 16)
 
 
 BAD = ["Flaat", "", "IVF,Flat", "PQ7", "IDMap,Flat", "LSH", "IVF600,Flat", "HNSW1", "HNSW16_PQ8", "NSG0,Flat"]
@@ -95,55 +84,38 @@ def test_embeddings_that_do_not_fit(save_matrix: Save, save_passages: Passages, 
         ("index.faiss", b"IxF2 cut", "not a readable FAISS index"),
         ("manifest.json", {"passages": 5}, "450 vectors of dimension 4, but"),
         ("manifest.json", {"dimension": 5}, "450 vectors"),
-        ("manifest.json", {"x": 1}, "must hold"),
+        ("manifest.json", {"passages": None}, "passages: Input should be a valid integer"),
     ],
 )
-def test_a_folder_that_is_no_index(folder: Path, name: str, content: Any, told: str) -> None:
-    path = folder / name
+def test_a_folder_that_is_no_index(
+    save_matrix: Save, save_passages: Passages, tmp_path: Path, name: str, content: Any, told: str
+) -> None:
+    views, path = save_matrix(whole_numbers(0, 450, 4), "views", views=VIEWS), tmp_path / "index" / name
+    build(views, path.parent, factory="Flat", pids=save_passages(150), system="mine", seed=0)
+    with pytest.raises(UserError, match="k is 151: must be from 1 to the number of passages, 150"):
+        PassageIndex.open(path.parent).search(whole_numbers(1, 30, 4), 151)
     if isinstance(content, dict):
         content = json.dumps(json.loads(path.read_text()) | content).encode()
     path.unlink()
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(UserError, match=told):
-        PassageIndex.open(folder)
+        PassageIndex.open(path.parent)
 
 
-def test_table_rows_across_row_groups(tmp_path: Path) -> None:
-    path, schema = tmp_path / "t.parquet", pa.schema([("pid", pa.string())])
-    pq.write_table(pa.table([[f"p{i}" for i in range(10)]], schema=schema), path, row_group_size=3)
-    table = TableRows(path, schema)
-    assert len(table) == 10
-    assert [row["pid"] for row in table.take(np.array([9, 0, 3, 2, 0]))] == ["p9", "p0", "p3", "p2", "p0"]
-
-
-@pytest.mark.parametrize("k", [1, 7, 149, 150])
-@pytest.mark.parametrize("views", [1, VIEWS])
-def test_index_against_brute_force_with_ties(folder: Path, views: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("views", "k"), [(1, 1), (1, 450), (VIEWS, 7), (VIEWS, 149), (VIEWS, 150), (45, 1), (45, 9)])
+def test_search_against_brute_force_with_ties(views: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each passage once, its own best score, the k best scores, the lower row first among equals."""
-    matrix, queries = whole_numbers(0, 450, 4), whole_numbers(1, 30, 4)
-    index = PassageIndex.open(folder)
-    assert (index.passages, index.views, index.index.ntotal, index.dimension) == (150, 3, 450, 4)
-    with pytest.raises(UserError, match="k is 151: must be from 1 to the number of passages, 150"):
-        index.search(queries, 151)
+    matrix, queries, index = whole_numbers(0, 450, 4), whole_numbers(1, 30, 4), faiss.IndexFlatIP(4)
+    matrix[:45] *= 9  # those of the first passage of 45 fill the first ranks
+    index.add(matrix)
     monkeypatch.setattr(faiss_index, "MERGE_ENTRIES", k * views * 7)  # seven queries at a time
-    rows, scores = index.search(queries, k) if views > 1 else search_views(index.index, 1, queries, k)
+    rows, scores = search_views(index, views, queries, k)
     of_views = np.einsum("qd,pvd->qpv", queries.astype(np.float64), matrix.reshape(-1, views, 4)).max(axis=2)
     np.testing.assert_array_equal(scores, -np.sort(-of_views, axis=1)[:, :k])
     np.testing.assert_array_equal(np.take_along_axis(of_views, rows, axis=1), scores)
     assert all(len(set(row)) == k and min(row) >= 0 for row in rows.tolist())
     assert (np.diff(rows, axis=1)[np.diff(scores, axis=1) == 0] > 0).all()
-
-
-MANY = np.zeros((64, 2), dtype=np.float32)  # passage 0 has 16 views, all best for query 0: 32 vectors do, not 4, 8, 16
-MANY[:16, 0], MANY[16::16] = 5, [[3, 1], [2, 2], [1, 3]]
-
-
-def test_views_of_one_passage_fill_the_first_ranks() -> None:
-    index = faiss.IndexFlatIP(2)
-    index.add(MANY)
-    rows, values = search_views(index, 16, np.eye(2, dtype=np.float32), 2)
-    assert (rows.tolist(), values.tolist()) == ([[0, 1], [3, 2]], [[5, 3], [3, 2]])
 
 
 def test_an_approximate_index_that_finds_fewer(save_matrix: Save) -> None:

@@ -1,5 +1,6 @@
 """Matrices of passages and features of pairs: equal to one row at a time, and the same bits after an interruption."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import DEFAULT, Mock
@@ -14,7 +15,7 @@ from gnn_encoder.base.tables import edge_schema
 from gnn_encoder.text import batches as module
 from gnn_encoder.text import corpus, cross_encoder
 from gnn_encoder.text.batches import Inputs, single_batch
-from gnn_encoder.text.corpus import embed_passages, embed_queries, encode_corpus, passage_inputs
+from gnn_encoder.text.corpus import embed_passages, embed_queries, encode_corpus, passage_inputs, transform_corpus
 from gnn_encoder.text.cross_encoder import CrossEncoder, embed_pairs, score_pairs
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source
@@ -22,7 +23,7 @@ from gnn_encoder.text.tokens import TextTokens
 
 from ..encoders import dual_encoder, settings
 
-ORIGIN = Origin(model_fingerprint="model", input_fingerprint="input")
+HOW: dict[str, Any] = {"dtype": "float16", "origin": Origin(model_fingerprint="model", input_fingerprint="input")}
 
 
 @pytest.fixture(autouse=True)
@@ -39,43 +40,34 @@ def encoder(tiny_model: Path) -> DualEncoder:
     return encoder.for_inference()
 
 
-def one_by_one(encoder: DualEncoder, tokens: TextTokens, side: str, rows: np.ndarray) -> np.ndarray:
-    encode = getattr(encoder, f"encode_{side}")
-    length = encoder.settings.passage_length if side == "passages" else encoder.settings.query_length
-    return np.concatenate([encode(single_batch(tokens, np.array([row]), encoder.template, length)) for row in rows])
-
-
-def write(encoder: DualEncoder, tokens: TextTokens, folder: Path, dtype: str = "float32", **options: object) -> None:
-    inputs = passage_inputs(encoder, tokens)
-    encode_corpus(encoder, inputs, folder, dtype=dtype, batch_tokens=64, origin=ORIGIN, **options)
-
-
 def test_interrupted_and_resumed_equals_undisturbed(encoder: DualEncoder, many: TextTokens, tmp_path: Path) -> None:
-    """And its rows are those of one text at a time, in order."""
-    write(encoder, many, tmp_path / "whole", "float16")
-    expected, found = one_by_one(encoder, many, "passages", np.arange(23)), open_matrix(tmp_path / "whole")
+    """And rows, of the matrix and those asked for, are those of one text at a time, in order."""
+    write = partial(encode_corpus, encoder, passage_inputs(encoder, many), batch_tokens=64, **HOW)
+    write(tmp_path / "whole")
+    found, rows = open_matrix(tmp_path / "whole"), np.array([7, 0, 22, 7])
+    for encode, embed, length in (
+        (encoder.encode_queries, embed_queries, encoder.settings.query_length),
+        (encoder.encode_passages, embed_passages, encoder.settings.passage_length),
+    ):
+        each = [encode(single_batch(many, np.array([row]), encoder.template, length)) for row in range(23)]
+        expected = np.concatenate(each)
+        np.testing.assert_allclose(embed(encoder, many, 40, rows), expected[rows], atol=2e-6)
     np.testing.assert_allclose(found, expected, atol=1e-3)
     assert np.abs(expected[0] - expected[1]).max() > 1e-2  # rows that cannot be told apart would prove nothing
     manifest = read_manifest(tmp_path / "whole")
     assert (manifest.model_fingerprint, manifest.input_fingerprint) == ("model", "input")
     same = Mock(wraps=lambda first, block: block, side_effect=[DEFAULT, DEFAULT, KeyboardInterrupt, *[DEFAULT] * 3])
     with pytest.raises(KeyboardInterrupt):
-        write(encoder, many, tmp_path / "out", "float16", transform=same)
+        write(tmp_path / "out", transform=same)
     assert not (tmp_path / "out" / "manifest.json").exists()
     for _ in range(2):  # the second time it is finished
-        write(encoder, many, tmp_path / "out", "float16", transform=same)
+        write(tmp_path / "out", transform=same)
     assert [call.args[0] for call in same.call_args_list] == [0, 5, 10, 10, 15, 20]
-    write(encoder, many, tmp_path / "scaled", encoded=tmp_path / "whole", transform=lambda first, block: block * first)
-    np.testing.assert_array_equal(open_matrix(tmp_path / "scaled"), found * (np.arange(23) // 5 * 5.0)[:, None])
+    grow = partial(transform_corpus, transform=lambda first, block: block * 2 ** (first // 5), **HOW)
+    grow(tmp_path / "whole", tmp_path / "scaled")
+    np.testing.assert_array_equal(open_matrix(tmp_path / "scaled"), found * 2.0 ** (np.arange(23) // 5)[:, None])
     for name in ("embeddings.npy", "manifest.json"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-
-
-def test_some_rows(encoder: DualEncoder, many: TextTokens) -> None:
-    for embed, side in ((embed_queries, "queries"), (embed_passages, "passages")):
-        for rows in (np.array([7, 0, 22, 7]), np.arange(23)):
-            found = embed(encoder, many, 40, rows)
-            np.testing.assert_allclose(found, one_by_one(encoder, many, side, rows), atol=2e-6)
 
 
 QUERY, PASSAGE = np.arange(12) % 6, np.arange(12) * 5 % 6  # rows of the pairs

@@ -4,18 +4,17 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModel, AutoTokenizer
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import fingerprint
-from gnn_encoder.text.batches import single_batch, text_batch
+from gnn_encoder.text.batches import single_batch
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source, resolve
@@ -24,62 +23,49 @@ from gnn_encoder.text.tokens import TextTokens
 from ..encoders import settings
 
 ROWS = np.arange(6)
-NAMES = ("one", "two", "fixed", "other")
 
 
 def new(model: Path, **changes: object) -> DualEncoder:
     return DualEncoder.from_pretrained(settings(model, **changes)).eval()
 
 
+@torch.no_grad()
 def embed(encoder: DualEncoder, tokens: TextTokens) -> tuple[torch.Tensor, torch.Tensor]:
-    with torch.no_grad():
-        query = encoder.encode_queries(single_batch(tokens, ROWS, encoder.template, 10))
-        return query, encoder.encode_passages(single_batch(tokens, ROWS, encoder.template, 24))
+    query = encoder.encode_queries(single_batch(tokens, ROWS, encoder.template, 10))
+    return query, encoder.encode_passages(single_batch(tokens, ROWS, encoder.template, 24))
 
 
 @pytest.mark.parametrize(("pooling", "similarity", "shared"), [("mean", "cosine", False), ("cls", "dot", True)])
 def test_saved_and_loaded_embeds_the_same(
     tiny_model: Path, passages: TextTokens, tmp_path: Path, pooling: str, similarity: str, shared: bool
 ) -> None:
-    encoder = new(tiny_model, shared=shared, pooling=pooling, similarity=similarity)
-    with torch.no_grad():
-        encoder.passage.embeddings.word_embeddings.weight.mul_(1.5)
-    encoder.save(tmp_path)
-    loaded = DualEncoder.load(tmp_path, precision="fp32").eval()
+    """The fingerprint is of the weights that read passages."""
+    encoder, names = new(tiny_model, shared=shared, pooling=pooling, similarity=similarity), ("one", "query", "other")
+    encoder.save(tmp_path / "one")
+    before, loaded = embed(encoder, passages), DualEncoder.load(tmp_path / "one", precision="fp32").eval()
     assert (loaded.settings, loaded.dimension, loaded.scale) == (encoder.settings, 32, 20.0)
     assert (loaded.query is loaded.passage) == shared and not list(tmp_path.rglob("*.bin"))
-    before, after = embed(encoder, passages), embed(loaded, passages)
-    assert torch.equal(before[0], after[0]) and torch.equal(before[1], after[1])
+    assert all(map(torch.equal, embed(loaded, passages), before))
     if similarity == "cosine":
-        torch.testing.assert_close(after[0].norm(dim=1), torch.ones(6))
+        torch.testing.assert_close(before[1].norm(dim=1), torch.ones(6))
     else:
         batch = single_batch(passages, ROWS, encoder.template, 10)
-        states = AutoModel.from_pretrained(tmp_path)(batch.input_ids, batch.attention_mask).last_hidden_state
+        states = AutoModel.from_pretrained(tmp_path / "one")(batch.input_ids, batch.attention_mask).last_hidden_state
         torch.testing.assert_close(before[0], states[:, 0].detach(), rtol=0, atol=1e-6)
-
-
-def test_the_fingerprint_is_of_the_weights_that_read_passages(
-    tiny_model: Path, passages: TextTokens, tmp_path: Path
-) -> None:
-    encoder = new(tiny_model, shared=False)
-    encoder.save(tmp_path / "one")
-    DualEncoder.load(tmp_path / "one", precision="fp32").save(tmp_path / "two")
-    before = embed(encoder, passages)
     with torch.no_grad():
         encoder.query.embeddings.word_embeddings.weight.mul_(2.0)
-        encoder.save(tmp_path / "fixed")
+        encoder.save(tmp_path / "query")
         encoder.passage.embeddings.word_embeddings.weight[5, 5] += 1
         encoder.save(tmp_path / "other")
-    after = embed(DualEncoder.load(tmp_path / "fixed", precision="fp32").eval(), passages)
-    assert torch.equal(after[1], before[1]) and not torch.equal(after[0], before[0])
-    one, two, fixed, other = (DualEncoder.passage_fingerprint(tmp_path / name) for name in NAMES)
-    assert one == two == fixed != other
+    after = embed(DualEncoder.load(tmp_path / "query", precision="fp32").eval(), passages)
+    assert not torch.equal(after[0], before[0]) and torch.equal(after[1], before[1]) != shared
+    one, query, other = (DualEncoder.passage_fingerprint(tmp_path / name) for name in names)
+    assert (one == query) != shared and query != other
 
 
 def test_bf16_computes_in_16_bits_and_learns_in_32(tiny_model: Path, passages: TextTokens) -> None:
     narrow, expected = new(tiny_model, precision="bf16"), embed(new(tiny_model), passages)
-    batch = single_batch(passages, ROWS, narrow.template, 10)
-    narrow.encode_queries(batch).sum().backward()
+    narrow.encode_queries(single_batch(passages, ROWS, narrow.template, 10)).sum().backward()
     learnt = [(weight.dtype, weight.grad.dtype) for weight in narrow.parameters() if weight.grad is not None]
     assert set(learnt) == {(torch.float32, torch.float32)}
     for _ in range(2):
@@ -88,24 +74,6 @@ def test_bf16_computes_in_16_bits_and_learns_in_32(tiny_model: Path, passages: T
             torch.testing.assert_close(one, other, rtol=0, atol=2e-2)
         narrow.for_inference()
     assert {weight.dtype for weight in narrow.parameters()} == {torch.bfloat16}
-
-
-def test_a_cross_encoder_scores_as_transformers_does(
-    tiny_model: Path, queries: TextTokens, passages: TextTokens, tmp_path: Path
-) -> None:
-    """It stays the same saved and loaded, and made anew by the same seed."""
-    make = partial(CrossEncoder.from_pretrained, Source(str(tiny_model)), settings(tiny_model))
-    model, again = make(seed=3).eval(), make(seed=3).eval()
-    model.save(tmp_path / "saved")
-    loaded, halved = (CrossEncoder.load(tmp_path / "saved", precision="fp32").eval() for _ in range(2))
-    batch = text_batch(queries, ROWS, passages, ROWS, model.template, 40)
-    inputs = (batch.input_ids, batch.attention_mask, batch.token_type_ids)
-    with torch.no_grad():
-        peer = AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved")
-        pooled, expected = peer.bert(*inputs).last_hidden_state[:, 0], peer(*inputs).logits[:, 0]
-        for one in (model, again, loaded, halved.for_inference()):
-            torch.testing.assert_close(one.logits(batch), expected, rtol=0, atol=1e-6)
-            torch.testing.assert_close(one.embed(batch), pooled, rtol=0, atol=1e-6)
 
 
 def spoil_config(**changes: object) -> Callable[[Path], object]:

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
+from transformers import AutoModelForSequenceClassification
 
 from gnn_encoder.base import files
 from gnn_encoder.base.errors import UserError
@@ -123,21 +124,29 @@ def test_frozen_layers(family: str, base: Path) -> None:
 
 
 def test_a_cross_encoder(family: str, base: Path, tmp_path: Path) -> None:
+    """Trained and saved, it scores as transformers does, one pair at a time and together."""
     if family == "t5":
         with pytest.raises(UserError, match=r"has no \[CLS\] token"):
             cross_encoder(base)
         return
-    model = cross_encoder(base)
+    model, again = (cross_encoder(base) for _ in range(2))
     tokens = TextTokens.of(TEXTS, model.tokenizer)
     pairs = Inputs.pairs(tokens, ROWS, tokens, ROWS[::-1].copy(), model.template, 24)
-    F.softplus(-model.logits(pairs.batch(ROWS))).sum().backward()
+    batch = pairs.batch()
+    logits = model.logits(batch)
+    assert torch.equal(again.logits(batch), logits), "its head is drawn by the seed"
+    F.softplus(-logits).sum().backward()
     torch.optim.SGD(model.parameters(), lr=0.1).step()
     model.save(tmp_path / "saved")
+    peer = AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved").eval()
+    inputs = batch.arguments(peer)
+    with torch.no_grad():
+        states, expected = peer.base_model(**inputs).last_hidden_state, peer(**inputs).logits
     loaded = CrossEncoder.load(tmp_path / "saved", precision="fp32").for_inference()
-    one_by_one = [encode_rows(pairs, ROWS[i : i + 1], loaded.column_of_logits, 4096, 1) for i in ROWS]
-    together = encode_rows(pairs, ROWS, model.eval().column_of_logits, 4096, 1)
-    np.testing.assert_allclose(together, np.concatenate(one_by_one), atol=1e-4)
-    assert loaded.embed(pairs.batch(ROWS)).shape == (len(ROWS), loaded.dimension)
+    one_by_one = [encode_rows(pairs, ROWS[i : i + 1], loaded.logits, 4096, 1) for i in ROWS]
+    for found in (np.concatenate(one_by_one), encode_rows(pairs, ROWS, model.eval().logits, 4096, 1)):
+        np.testing.assert_allclose(found, expected[:, 0], atol=1e-4)
+    torch.testing.assert_close(loaded.embed(batch), states[:, 0], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", READ_PADDING)

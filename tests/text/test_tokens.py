@@ -13,7 +13,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.text import tokens as module
-from gnn_encoder.text.batches import Batch, single_batch, text_batch
+from gnn_encoder.text.batches import Batch, Inputs, single_batch
 from gnn_encoder.text.pretrained import Source, load_tokenizer, uncut
 from gnn_encoder.text.tokens import Template, TextTokens, open_tokens
 
@@ -82,7 +82,7 @@ def test_singles_and_pairs_equal_the_tokenizer(
         # Longer than any text here: of two that are both cut on disk, the longer one is not known.
         first, second = (opened(table, tokenizer, 1000) for table in (queries_table, passages_table))
         a, b = (rows.reshape(-1) for rows in np.meshgrid(np.arange(6), np.arange(6)))
-        batch = text_batch(first, a, second, b, template, max_length)
+        batch = Inputs.pairs(first, a, second, b, template, max_length).batch()
         assert_same(batch, call([QUERIES[row] for row in a], [texts[row] for row in b]))
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gnn_encoder.pipeline.params import TrainCrossEncoder
-from gnn_encoder.text.batches import text_batch
+from gnn_encoder.text.batches import Inputs
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.train import cross_encoder as module
@@ -39,7 +39,8 @@ def test_step(
     batch = draw_batch(examples, items, 2, np.random.default_rng([3, number, 0]))
 
     def logit(query: int, passage: int) -> torch.Tensor:
-        return model.logits(text_batch(sides[0], np.array([query]), sides[1], np.array([passage]), model.template, 20))
+        pair = sides[0], np.array([query]), sides[1], np.array([passage])
+        return model.logits(Inputs.pairs(*pair, model.template, 20).batch())
 
     losses = []
     for i, query in enumerate(batch.queries):

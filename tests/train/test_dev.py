@@ -7,10 +7,9 @@ import polars as pl
 import pytest
 import torch
 
-from gnn_encoder.base.tables import DEV_CANDIDATES, read_table, write_table
 from gnn_encoder.search.exact import Pool
 from gnn_encoder.text import cross_encoder as encoded_pairs
-from gnn_encoder.text.batches import Inputs, single_batch, text_batch
+from gnn_encoder.text.batches import Inputs, single_batch
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.train import dev
@@ -22,7 +21,6 @@ from .conftest import PAIR, pairs, tiny_encoder
 
 PAIRS = pairs((1, 30), (1, 5), (4, 7), (6, 5), (9, 2))
 RETRIEVED = pairs((1, 5), (1, 8), (1, 8), (6, 40), (4, 11))
-CANDIDATES = [(1, 5, True), (1, 8, False), (1, 30, True), (6, 5, True), (6, 40, False)]
 
 
 def test_pool_holds_what_was_retrieved_and_every_positive_and_no_query_ranks_itself() -> None:
@@ -46,14 +44,11 @@ def test_sample_is_of_judged_queries_and_fixed_by_the_seed() -> None:
 
 
 @pytest.mark.parametrize(("small", "pool"), [(40, [5, 8, 30, 40]), (41, list(range(41)))])
-def test_the_sample_that_stage_positives_wrote(
-    tmp_path: Path, small: int, pool: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_sample_of_a_table(small: int, pool: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     table = dev.candidates_of(np.array([1, 6]), PAIRS, RETRIEVED)
-    assert table.rows() == CANDIDATES
-    write_table(tmp_path / "candidates.parquet", DEV_CANDIDATES, [table.to_arrow()])
+    assert table.rows() == [(1, 5, True), (1, 8, False), (1, 30, True), (6, 5, True), (6, 40, False)]
     monkeypatch.setattr(dev, "WHOLE", small)
-    sample = dev.pooled_sample(read_table(tmp_path / "candidates.parquet", DEV_CANDIDATES), 41)
+    sample = dev.pooled_sample(table, 41)
     assert sample.queries.tolist() == [1, 6] and sample.pool.tolist() == pool
     found = [sample.pool[mask].tolist() for mask in sample.relevant]
     assert found == [[5, 30], [5]], "of its own positives alone"
@@ -109,7 +104,7 @@ def test_retrieval_by_views(
         for at, passage in enumerate(SAMPLE.pool):
             for view in range(views):
                 rows = tokens[0], np.array([(view + passage) % 8]), tokens[1], np.array([passage])
-                scores[:, at, view] = queries @ encoder.encode_passages(text_batch(*rows, template, 20))[0]
+                scores[:, at, view] = queries @ encoder.encode_passages(Inputs.pairs(*rows, template, 20).batch())[0]
     scores = {"max": scores.max(axis=2), "mean": scores.mean(axis=2)}[pool]
     expected = [reciprocal_rank(one, mask) for one, mask in zip(scores, RELEVANT, strict=True)]
     assert found == pytest.approx(np.mean(expected)) and 0 < found < 1
@@ -120,7 +115,8 @@ def test_reranking(texts: Texts, tiny_model: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(encoded_pairs, "WINDOW", window)
     model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings(tiny_model, dropout=0.5), seed=4).train()
     candidates = pl.DataFrame(RERANKED, schema=PAIR | {"relevant": pl.Boolean}, orient="row")
-    pairs = Inputs.of_table(candidates, texts.query_tokens, texts.passage_tokens, model.template, 20)
+    query, passage = (candidates[name].to_numpy() for name in ("query", "passage"))
+    pairs = Inputs.pairs(texts.query_tokens, query, texts.passage_tokens, passage, model.template, 20)
     found = dev.reranking_score(model, candidates, pairs, 64)
     assert model.training
     model.eval()

@@ -60,10 +60,10 @@ EVERY_STEP = [99.0 * at for at in range(99)]
     ("stop_at", "again", "options", "clock"),
     [
         (4, 4, {}, EVERY_STEP),
-        (1, 1, {"evaluate_every": 3}, EVERY_STEP),
-        (7, 7, {"evaluate_every": 3}, EVERY_STEP),
+        (1, 1, {"evaluations": 3}, EVERY_STEP),
+        (7, 7, {"evaluations": 3}, EVERY_STEP),
         # a checkpoint after the second step, no other
-        (6, 2, {"evaluate_every": 2}, [0.0, 10.0, 70.0, 70.0, *[80.0] * 99]),
+        (6, 2, {"evaluations": 4}, [0.0, 10.0, 70.0, 70.0, *[80.0] * 99]),
     ],
 )
 def test_resumed_equals_undisturbed_bit_for_bit(
@@ -91,13 +91,13 @@ def test_resumed_equals_undisturbed_bit_for_bit(
 )
 def test_the_best_is_kept(tmp_path: Path, scores: list[float], kept: int) -> None:
     task = Toy(scores=scores)
-    history = train(task, tmp_path / "toy", evaluate_every=2)
+    history = train(task, tmp_path / "toy", evaluations=4)
     assert torch.equal(task.weights(), task.evaluated[kept])
     for row, step, score in ((history[0], 0, scores[0]), (history[-1], 8, scores[4])):
         assert row == {"phase": "toy", "step": step, "loss": None, "dev_rr10": score}
     assert [row["step"] for row in history if row["loss"] is not None] == list(range(1, 9))
     known = Toy(2, scores=[0.3])  # a start whose score is known is not scored again
-    history = train(known, tmp_path / "known", evaluate_every=2, start=0.4)
+    history = train(known, tmp_path / "known", evaluations=1, start=0.4)
     assert [row["dev_rr10"] for row in history] == [0.4, None, None, 0.3]
     assert torch.equal(known.weights(), Toy(2).weights()), "the start is the best"
 

@@ -1,26 +1,36 @@
-"""Eq. 1, 2 and 12, and PAIR's Eq. 3, 5 and 6, against plain loops, values and gradients."""
+"""Eq. 1, 2 and 12, PAIR's Eq. 3, 5 and 6, and GradCache, against plain loops: values and gradients."""
+
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from gnn_encoder.train.dual_encoder import batch_loss
+from gnn_encoder.text.device import device
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.train.dual_encoder import Texts, batch_loss, contrastive_step
 from gnn_encoder.train.examples import Examples, TrainingBatch
 
+from .conftest import tiny_encoder
 
-def oracle(
-    queries: Tensor, passages: Tensor, batch: TrainingBatch, known: set[tuple[int, int]], scale: float, alpha: float
-) -> Tensor:
+# 0 is a positive of the queries 0 and 1, and 1's hard negative; 3 is another positive of 1 and 4's hard negative; 5 is
+# 4's positive; 11 is judged relevant for 2 and is 1's hard negative.
+BATCH = TrainingBatch(np.array([0, 1, 2, 4, 5]), np.array([0, 3, 1, 5, 6, 9, 11, 0, 3, 2]))
+KNOWN = {(0, 0), (1, 0), (1, 3), (2, 1), (3, 2), (4, 4), (4, 5), (5, 6), (6, 7), (7, 8), (2, 11)}
+
+
+def oracle(queries: Tensor, passages: Tensor, scale: float, alpha: float) -> Tensor:
     """Eq. 1, 2 and PAIR's 3, 5, 6 written out: one query, one passage at a time; the mean over queries."""
 
     def similarity(one: Tensor, other: Tensor) -> Tensor:
         return torch.exp(scale * sum(one[c] * other[c] for c in range(len(one))))
 
-    losses, of_batch = [], list(enumerate(batch.passages.tolist()))
-    for i, query in enumerate(batch.queries.tolist()):
+    losses, of_batch = [], list(enumerate(BATCH.passages.tolist()))
+    for i, query in enumerate(BATCH.queries.tolist()):
         relevant = similarity(queries[i], passages[i])
-        irrelevant = [j for j, passage in of_batch if j != i and (query, passage) not in known]
+        irrelevant = [j for j, passage in of_batch if j != i and (query, passage) not in KNOWN]
         by_query = relevant + sum(similarity(queries[i], passages[j]) for j in irrelevant)
         loss = -torch.log(relevant / by_query)
         by_passage = relevant + sum(similarity(passages[i], passages[j]) for j in irrelevant)
@@ -28,22 +38,86 @@ def oracle(
     return sum(losses) / len(losses)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.1, 1.0])
-def test_batch_equals_plain_loops(examples: Examples, alpha: float) -> None:
-    known = {(q, p) for q in range(8) for p in range(12) if examples.is_spared(np.array([q]), np.array([p]))[0]}
-    # 0 and 1 share a positive; 11 is judged relevant for 2 and is 1's hard negative; 1 is 2's positive, 0's negative;
-    # 3 is another positive of 1 and 4's hard negative.
-    batch = TrainingBatch(np.array([0, 1, 2, 4]), np.array([0, 0, 1, 5, 1, 11, 0, 3]))
-    assert {(0, 0), (1, 0), (1, 3), (2, 1), (2, 11), (4, 5)} <= known and (0, 1) not in known
-    generator = torch.Generator().manual_seed(0)
-    queries, passages = (torch.randn(n, 3, dtype=torch.float64, generator=generator) for n in (4, 8))
-    results = []
-    for loss in (
-        lambda q, p: batch_loss(q, p, batch, examples, 1.7, alpha=alpha),
-        lambda q, p: oracle(q, p, batch, known, 1.7, alpha),
+def read_by(encoder: DualEncoder, texts: Texts, chunk: int, batch_tokens: int = 2**31) -> Texts:
+    return replace(texts, encoder=encoder, chunk_size=chunk, batch_tokens=batch_tokens)
+
+
+def gradients(encoder: DualEncoder) -> dict[str, Tensor]:
+    return {name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None}
+
+
+@pytest.fixture
+def keep_float64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Embeddings are float32 by contract; that rounding would hide what is compared here."""
+
+    def mean(states: Tensor, mask: Tensor, *, pooling: str, similarity: str) -> Tensor:
+        assert (pooling, similarity) == ("mean", "cosine")
+        weights = (mask / mask.sum(dim=1, keepdim=True)).double()
+        return torch.nn.functional.normalize((weights.unsqueeze(-1) * states).sum(dim=1), dim=-1)
+
+    monkeypatch.setattr(torch.Tensor, "float", lambda self: self)
+    monkeypatch.setattr("gnn_encoder.text.encoder.embedding", mean)
+
+
+@pytest.mark.usefixtures("keep_float64")
+@pytest.mark.parametrize(
+    ("chunk", "batch_tokens", "shared", "alpha"),
+    [(1, 10**6, True, 0.0), (2, 40, False, 0.3), (3, 8, True, 1.0), (100, 1000, False, 0.0)],
+)
+def test_a_step_in_chunks(
+    tiny_model: Path, texts: Texts, examples: Examples, chunk: int, batch_tokens: int, shared: bool, alpha: float
+) -> None:
+    """Also where a chunk is read in parts of similar length."""
+    whole, parts = (tiny_encoder(tiny_model, shared=shared) for _ in range(2))
+    queries = whole.encode_queries(texts.queries(BATCH.queries))
+    expected = oracle(queries, whole.encode_passages(texts.passages(BATCH.passages)), whole.scale, alpha)
+    expected.backward()
+    in_parts = read_by(parts, texts, chunk, batch_tokens)
+    assert contrastive_step(in_parts, BATCH, examples, alpha=alpha) == pytest.approx(expected.item(), abs=1e-12)
+    found, wanted = gradients(parts), gradients(whole)
+    assert len(wanted) > 30
+    assert max(float(g.abs().max()) for g in wanted.values()) > 1e-3
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-9)
+
+
+@pytest.mark.usefixtures("keep_float64")
+@pytest.mark.parametrize("chunk", [2, 3])
+def test_with_dropout_the_second_pass_repeats_the_first(
+    tiny_model: Path, texts: Texts, examples: Examples, chunk: int
+) -> None:
+    encoder = tiny_encoder(tiny_model, dropout=0.3).train().to(device())
+    texts = read_by(encoder, texts, chunk)
+    one, other = (texts.represent_queries(BATCH.queries) for _ in range(2))
+    assert float((one.value - other.value).detach().abs().max()) > 1e-2, "dropout does drop"
+    passages = texts.represent_passages(BATCH.passages).chunks
+    torch.manual_seed(5)
+    contrastive_step(texts, BATCH, examples)
+    found, after = gradients(encoder), torch.get_rng_state()
+    # The same chunks, in the same order, from the same seed, all with their graphs.
+    encoder.zero_grad()
+    torch.manual_seed(5)
+    sides = []
+    for encode, batch, parts in (
+        (encoder.encode_queries, texts.queries(BATCH.queries), one.chunks),
+        (encoder.encode_passages, texts.passages(BATCH.passages), passages),
     ):
-        leaves = [queries.clone().requires_grad_(), passages.clone().requires_grad_()]
-        value = loss(*leaves)
-        value.backward()
-        results.append((value.detach(), leaves[0].grad, leaves[1].grad))
-    torch.testing.assert_close(*results, rtol=0, atol=1e-9)
+        assert len(parts) > 1
+        read = [encode(batch.part(part)) for part in parts]
+        sides.append(torch.cat(read)[np.argsort(np.concatenate(parts))])
+    batch_loss(sides[0], sides[1], BATCH, examples, encoder.scale).backward()
+    torch.testing.assert_close(found, gradients(encoder), rtol=0, atol=1e-9)
+    assert bool((torch.get_rng_state() == after).all())  # the second pass left the generator where the first did
+
+
+def test_a_chunk_has_the_tokens_of_so_many_longest_passages(tiny_model: Path, texts: Texts) -> None:
+    encoder = tiny_encoder(tiny_model)
+    assert texts.queries(BATCH.queries).lengths.tolist() == [6, 6, 10, 10, 10]
+    for size, expected in ((2, [[2, 3], [4, 0, 1]]), (5, [[2, 3, 4, 0, 1]])):
+        chunks = read_by(encoder, texts, size).represent_queries(BATCH.queries).chunks
+        assert [chunk.tolist() for chunk in chunks] == expected
+    for frozen in (False, True):  # a side without gradient is left alone
+        passages = read_by(encoder.requires_grad_(not frozen), texts, 3).represent_passages(BATCH.passages)
+        if frozen:
+            passages.value.sum().backward()
+        passages.backward()
+        assert gradients(encoder) == {}

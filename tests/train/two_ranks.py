@@ -16,8 +16,8 @@ from gnn_encoder.text.corpus import encode_corpus, transform_corpus
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import shared_rows
-from gnn_encoder.train.dual_encoder import Texts, contrastive_step, gather
-from gnn_encoder.train.examples import TrainingBatch, local_share
+from gnn_encoder.train.dual_encoder import Texts, contrastive_step
+from gnn_encoder.train.examples import TrainingBatch
 from gnn_encoder.train.loop import sum_gradients, sum_value
 
 ALPHAS = (0.0, 0.3)  # the query-centric loss, and PAIR's
@@ -48,12 +48,11 @@ def work(folder: Path) -> dict[str, Any]:
     """All cases; alone, with one process, it is what must come of them."""
     encoder = DualEncoder.load(folder / "encoder", precision="fp32")
     tokens = TextTokens.open(folder / "queries"), TextTokens.open(folder / "passages")
-    places, unused = local_share(np.array([3, 0, 1, 2, 4])), nn.Parameter(torch.zeros(2))
+    unused = nn.Parameter(torch.zeros(2))
     texts = Texts(encoder, *tokens, chunk_size=3)
     found = {
         "steps": [step(texts, ASKED, alpha) for alpha in ALPHAS],
         "unused": summed(0.0, [unused])[1],
-        "rows": gather(torch.full((len(places),), distributed.rank() + 1), places, 5),
         "pool": shared_rows(np.arange(5), 2, 1, lambda part: torch.from_numpy(part)[:, None] / 8 + distributed.rank()),
     }
     write_views(encoder.for_inference(), *tokens, folder / f"views-of-{distributed.world_size()}")

@@ -31,7 +31,7 @@ class Tried:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The best of the settings tried, by a measure of so many dev queries."""
+    """The best of the settings tried, by a measure of dev queries; the file `CHOICE` of an artifact."""
 
     measure: str
     queries: int
@@ -45,13 +45,13 @@ class Choice:
         return self.chosen.setting
 
     def tell(self, system: str) -> None:
-        """Log what was chosen, of how many settings, and how good it is on dev."""
+        """Log it, as that of a system."""
         points = f"{self.measure} {100 * self.chosen.value:.1f} on {self.queries} dev queries"
         log.info("%s: %s, the best of %d settings: %s", system, shown(self.setting), len(self.tried), points)
 
 
 def read_choice(folder: Path) -> Choice:
-    """Read the choice of an artifact."""
+    """The choice of an artifact."""
     return read_json(folder / CHOICE, Choice)
 
 
@@ -108,7 +108,4 @@ def union(first: Rows, second: Rows) -> tuple[Rows, Rows, Rows]:
 
 def taken(columns: Rows, values: Scores, otherwise: Scores) -> Scores:
     """`values` at `columns`; `otherwise` where a column is -1. *Shape:* (n, c), (n, a), (n,) -> (n, c)."""
-    if values.shape[1] == 0:
-        return np.broadcast_to(otherwise[:, None], columns.shape).astype(np.float32)
-    found = np.take_along_axis(values, np.maximum(columns, 0), axis=1)
-    return np.where(columns >= 0, found, otherwise[:, None]).astype(np.float32)
+    return np.take_along_axis(np.concatenate([values, otherwise[:, None]], axis=1), columns, axis=1)

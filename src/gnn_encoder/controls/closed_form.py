@@ -34,6 +34,7 @@ POWERS = (1.0, 0.75, 0.5, 0.0)  # a
 STEPS = (0.1, -0.1, 0.2, -0.2, 0.4, -0.4, 0.7, 1.0, 1.5, 2.5, 4.0)  # mean length of what is added, in that of h_p
 DEPTH = 10  # of the measure, RR@10
 ENTRIES = 2**21  # scores of dev queries that are held at a time
+NOBODY = Identical()  # no query is a passage
 TRIED = 2**24  # scores by which each member is tried: fewer dev queries where many passages have a label
 
 
@@ -102,17 +103,11 @@ class Unmoved:
     """
 
     def __init__(
-        self,
-        passages: NDArray[Any],
-        labelled: LabelledPassages,
-        queries: Matrix,
-        k: int,
-        identical: Identical | None = None,
+        self, passages: NDArray[Any], labelled: LabelledPassages, queries: Matrix, k: int, identical: Identical = NOBODY
     ) -> None:
-        self._rows, self.queries, self._k, self._identical = labelled.passages, queries, k, identical or Identical()
-        self._wide = k + self._identical.most
-        shape = len(queries), 0
-        self._top: Ranking = np.empty(shape, np.int64), np.empty(shape, np.float32)
+        self.queries, self._k, self._identical, self._wide = queries, k, identical, k + identical.most
+        self._rows = labelled.passages
+        self._top: Ranking = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
         with tqdm(total=len(passages), desc="unlabelled", unit="passage", unit_scale=True) as bar:
             for first, block in array_blocks(passages):
                 low, high = np.searchsorted(self._rows, [first, first + len(block)])
@@ -121,17 +116,15 @@ class Unmoved:
                     self._top = self._joined(*block_top_k(block[others], queries, self._wide), first + others)
                 bar.update(len(block))
 
-    @property
-    def top(self) -> Ranking:
-        """Each query's best passages of those that do not move. *Shape:* (n, at most k) both."""
-        return self._identical.without_own(*self._top, self._k)
+    def rank(self, moved: Matrix | None = None) -> Ranking:
+        """Each query's best passages with these vectors of the labelled ones, or without these.
 
-    def rank(self, moved: Matrix) -> Ranking:
-        """Each query's best passages with these vectors of the labelled ones. *Shape:* (l, d) -> two (n, min(k, m))."""
-        if len(moved) == 0:
-            return self.top
-        found = block_top_k(np.ascontiguousarray(moved), self.queries, self._wide)
-        return self._identical.without_own(*self._joined(*found, self._rows), self._k)
+        *Shape:* (l, d) -> (n, at most k) both.
+        """
+        found = self._top
+        if moved is not None and len(moved):
+            found = self._joined(*block_top_k(moved, self.queries, self._wide), self._rows)
+        return self._identical.without_own(*found, self._k)
 
     def _joined(self, places: Rows, scores: Scores, rows: Rows) -> Ranking:
         passages = np.concatenate([self._top[0], rows[places]], axis=1)
@@ -156,8 +149,7 @@ class Form:
 
     def scale(self, counts: NDArray[np.int64]) -> Scores:
         """W n_p^-a. *Shape:* (l,) -> (l,)."""
-        found: Scores = np.float32(self.weight) * counts.astype(np.float32) ** np.float32(-self.power)
-        return found
+        return np.asarray(np.float32(self.weight) * counts.astype(np.float32) ** np.float32(-self.power))
 
     def moved(self, labelled: LabelledPassages, whitened: Matrix) -> Matrix:
         """h'_p of the labelled passages. `whitened`: their sums times the `whitener`. *Shape:* (l, d)."""
@@ -174,13 +166,12 @@ def whitener(moment: Matrix, ridge: float | None) -> Matrix:
         return np.eye(d, dtype=np.float32)
     unit = max(float(np.trace(moment)) / d, 1e-12)
     inverse = np.linalg.inv(moment.astype(np.float64) / unit + ridge * np.eye(d))
-    found: Matrix = (inverse * (1 + ridge)).astype(np.float32)
-    return found
+    return np.asarray(inverse * (1 + ridge), dtype=np.float32)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClosedForm:
-    """The best member, the matrix of its whitening, and its RR@10 of the dev queries by which it was tried."""
+    """A member, the matrix of its whitening, and its RR@10 of the dev queries by which it was tried."""
 
     form: Form
     whitener: Matrix
@@ -203,9 +194,8 @@ def best_form(labelled: LabelledPassages, unmoved: Unmoved, pairs: pl.DataFrame,
             added = float((norms * labelled.counts**-power).mean()) if len(norms) else 0.0
             if added > 0:  # w is set by the mean length of what is added
                 forms.append(Form(weight=step * length / added, power=power, ridge=ridge, unit_length=unit))
-        values = values_of(whitened, forms)
-        at = int(np.argmax(values))
-        tried.append(ClosedForm(form=forms[at], whitener=by, value=float(values[at])))
+        values = zip(forms, values_of(whitened, forms), strict=True)
+        tried += [ClosedForm(form=form, whitener=by, value=float(value)) for form, value in values]
     return max(tried, key=lambda one: one.value)
 
 
@@ -221,7 +211,7 @@ def dev_values(
     step = -(-len(judged) * len(labelled.passages) // TRIED)  # each so many-th query
     pairs = pairs.filter(pl.col("query").is_in(judged.sort().gather_every(max(1, step)).implode()))
     rows, query = np.unique(pairs["query"].to_numpy(), return_inverse=True)
-    passage, (others, top_scores) = pairs["passage"].to_numpy(), (matrix[rows] for matrix in unmoved.top)
+    passage, (others, top_scores) = pairs["passage"].to_numpy(), (matrix[rows] for matrix in unmoved.rank())
     m = 1 + max(passage.max(initial=0), others.max(initial=0))
     relevant = contains(np.sort(query * m + passage), np.arange(len(rows))[:, None] * m + others)
     # (q,): the score of the first relevant passage without a label, -inf where there is none

@@ -1,6 +1,6 @@
 """The controls, made of artifacts where they lie; dev queries choose their settings."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from gnn_encoder.evaluate.measures import cutoff, parse
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Encoder, Params
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL
-from gnn_encoder.text.corpus import embed_rows, load_encoder, transform_corpus
+from gnn_encoder.text.corpus import embed_queries, load_encoder, transform_corpus
 from gnn_encoder.text.encoder import DualEncoder
 
 DEV_QUERIES = 2_000  # most judged dev queries that choose
@@ -33,6 +33,7 @@ class Encoded:
     """Queries by a system's encoder: those that are judged as its stage embedded them, and the labelled ones."""
 
     base: str
+    runs: Path  # the system's folder of runs
     unit_length: bool  # of the system's embeddings
     labels: pl.DataFrame  # columns query, the place of a labelled training query, and passage
     labelled: Matrix  # (n, d), the labelled training queries
@@ -45,16 +46,17 @@ class Encoded:
         rows, places = np.unique(pairs["query"].to_numpy(), return_inverse=True)
         return cls(
             base=base,
+            runs=runs,
             unit_length=encoder.settings.similarity == "cosine",
             labels=pairs.with_columns(query=pl.Series(places)),
-            labelled=embed_rows(encoder, project.queries("train"), section, rows),
+            labelled=embed_queries(encoder, project.queries("train"), section.batch_tokens, rows),
             splits={split: np.load(runs / project.asked(base, split).name) for split in project.JUDGED},
         )
 
 
 def dev_queries(params: Params) -> DevQueries:
     """The dev queries that choose the controls' settings: a fixed sample of those that count."""
-    judge = Judgements("dev", params.evaluate)
+    judge = Judgements("dev")
     (name,) = parse([params.evaluate.significance], "evaluate.significance")
     rows = np.sort(np.random.default_rng(params.seed).permutation(judge.judged_rows())[:DEV_QUERIES])
     depth = min(cutoff(name) or params.retrieve.depth, count_rows(judge.passages))
@@ -80,24 +82,24 @@ def write_control(folder: Path, system: str, choice: Choice, rankings: Mapping[s
 
 
 def write_closed_forms(
-    queries: Encoded, methods: Mapping[Path, tuple[str, str]], matrix: Path, dev: DevQueries, params: Params
+    queries: Encoded, methods: Mapping[str, tuple[str, Path]], matrix: Path, dev: DevQueries, params: Params
 ) -> None:
     """Write the runs of closed forms, and into `matrix` the passages by the one that is best on dev, with its choice.
 
-    `methods`: folder of runs -> the system, and its method of `closed_form.METHODS`.
+    `methods`: system -> its method of `closed_form.METHODS`, and its folder of runs.
     """
     embeddings, dtype = project.embeddings(queries.base), params.cache_passages.dtype
     passages = open_matrix(embeddings)
     labelled = LabelledPassages.of(passages, queries.labels, queries.labelled)
-    relevant = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
-    relevant = relevant.filter(pl.col("query").is_in(dev.rows.tolist()))
-    pairs = relevant.with_columns(query=pl.Series(np.searchsorted(dev.rows, relevant["query"].to_numpy())))
+    pairs = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
+    pairs = pairs.filter(pl.col("query").is_in(dev.rows.tolist()))
+    pairs = pairs.with_columns(query=pl.Series(np.searchsorted(dev.rows, pairs["query"].to_numpy())))
     own = {split: Identical.read(project.IDENTICAL, split) for split in queries.splits}
     sample = queries.splits["dev"][dev.rows], dev.depth, own["dev"].of_queries(dev.rows)
     of_sample, depth = Unmoved(passages, labelled, *sample), min(params.retrieve.depth, len(passages))
     unmoved = {split: Unmoved(passages, labelled, of, depth, own[split]) for split, of in queries.splits.items()}
     made = list[tuple[Choice, Matrix]]()
-    for folder, (system, method) in methods.items():
+    for system, (method, folder) in methods.items():
         settings, moved = settings_of(method, labelled, of_sample, pairs, unit_length=queries.unit_length)
         tried = (of_sample.rank(moved(one).astype(dtype).astype(np.float32))[0] for one in settings)  # as on disk
         choice = replace(best_on_dev(settings, tried, dev), facts={"labelled_passages": len(labelled.passages)})
@@ -122,10 +124,10 @@ class WithLog:
     rankings: dict[str, Ranking]
 
 
-def rank_with_log(queries: Encoded, runs: Path, dev: DevQueries, params: Params) -> WithLog:
+def rank_with_log(queries: Encoded, dev: DevQueries, params: Params) -> WithLog:
     """Rank anew what a system's runs have, as is best on dev."""
     known = hybrid.LabelledQueries.of(queries.labels, queries.labelled)
-    found = {split: read_ranked(runs, split) for split in project.JUDGED}
+    found = {split: read_ranked(queries.runs, split) for split in project.JUDGED}
     unit, candidates = hybrid.unit(*found["dev"]), {}
     for split, of in found.items():
         near, shares = known.look_up(queries.splits[split], max(hybrid.NEIGHBOURS))
@@ -137,12 +139,7 @@ def rank_with_log(queries: Encoded, runs: Path, dev: DevQueries, params: Params)
 
 
 def write_hybrid(
-    folder: Path,
-    dense: Mapping[str, Path],
-    logged: Mapping[str, WithLog],
-    encoded: Callable[[str, Path], Encoded],
-    dev: DevQueries,
-    params: Params,
+    folder: Path, dense: Mapping[str, Path], logged: Mapping[str, WithLog], dev: DevQueries, params: Params
 ) -> None:
     """Write the hybrid of three sources: words, meaning and the log.
 
@@ -154,7 +151,7 @@ def write_hybrid(
     found = (read_ranked(runs, "dev")[0][dev.rows, : dev.depth] for runs in dense.values())
     side = best_on_dev([Setting(system=name) for name in dense], found, dev)
     if (name := str(side.setting["system"])) not in logged:
-        logged = {name: rank_with_log(encoded(name, dense[name]), dense[name], dev, params), **logged}
+        logged = {name: rank_with_log(Encoded.of(name, dense[name], params.encoder), dev, params), **logged}
         logged[name].choice.tell(f"{HYBRID}, log beside {name}")
     best = max(logged, key=lambda name: logged[name].choice.chosen.value)
     choice, rankings = logged[best].choice, logged[best].rankings

@@ -17,10 +17,11 @@ from torch import Tensor
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from gnn_encoder.base import distributed
-from gnn_encoder.base.matrix import Numbers, gather_rows, resume_windows
+from gnn_encoder.base.matrix import Matrix, Numbers, Rows, gather_rows, resume_windows
 from gnn_encoder.base.tables import QUERIES, write_part, write_table
 from gnn_encoder.dual_cross.generator import QueryGenerator
-from gnn_encoder.text.batches import Batch, Inputs, prefetch, prepare_rows
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.text.batches import Batch, Inputs, prepare_rows
 from gnn_encoder.text.corpus import embed_queries
 from gnn_encoder.text.device import autocast
 from gnn_encoder.text.encoder import DualEncoder
@@ -33,7 +34,6 @@ WINDOW = 2_048  # passages that are sorted and processed together; a kill loses 
 TOGETHER = 4
 READ = {"skip_special_tokens": True, "clean_up_tokenization_spaces": True}  # how token ids become a query
 TOP_K = 10  # most likely tokens that one is drawn from
-Windows = Callable[[Numbers], Iterator[tuple[int, pa.Table]]]  # the tables of some windows, with their numbers
 
 
 def sampling(model: QueryGenerator, *, views: int, query_length: int, top_k: int = TOP_K) -> GenerationConfig:
@@ -46,7 +46,7 @@ def sampling(model: QueryGenerator, *, views: int, query_length: int, top_k: int
         max_new_tokens=query_length - len(model.template.single_prefix) - len(model.template.single_suffix),
         suppress_tokens=never,
         begin_suppress_tokens=not_first,
-        decoder_start_token_id=model.start,
+        decoder_start_token_id=model.model.config.decoder_start_token_id,
         eos_token_id=model.end,
         pad_token_id=model.template.pad,
     )
@@ -58,9 +58,8 @@ def write_queries(model: QueryGenerator, batch: Batch, how: GenerationConfig) ->
 
     *Shape:* (n, passage tokens) -> (n * views, tokens).
     """
-    batch = batch.to(model.device)
     with autocast(model.dtype):
-        written: Tensor = model.model.generate(batch.input_ids, how, attention_mask=batch.attention_mask)
+        written: Tensor = model.model.generate(**batch.arguments(model.model), generation_config=how)
     return written[:, 1:]
 
 
@@ -80,70 +79,54 @@ def forbidden(tokenizer: PreTrainedTokenizerBase, end: int, vocabulary: int) -> 
 
 
 def generate_queries(
-    model: QueryGenerator,
-    tokens: TextTokens,
-    passages: Path,
-    target: Path,
-    work: Path,
-    how: GenerationConfig,
-    *,
-    seed: int,
-    passage_length: int,
-    batch_tokens: int,
+    model: QueryGenerator, passages: Path, tokens: TextTokens, target: Path, work: Path, params: Params
 ) -> None:
-    """Write the table of generated queries. Row r is view r % views of passage r // views, with qid "{pid}-{view}"."""
-    inputs, views = Inputs.singles(tokens, model.template, passage_length), how.num_return_sequences
-    together = batch_tokens * (1 if torch.cuda.is_available() else TOGETHER)
+    """Write the table of `dual_cross.generated` queries for each of the passages, which have these `tokens`.
 
-    def generate(windows: Numbers) -> Iterator[tuple[int, pa.Table]]:
-        read = prefetch(lambda window: prepare_rows(inputs, _rows_of(window, len(tokens)), together), windows)
-        for window, prepared in read:
-            rows = _rows_of(window, len(tokens))
-            texts = np.empty((len(rows), views), object)
-            torch.manual_seed(seed_of(seed, window))
-            for positions, batch in prepared:
-                written = model.tokenizer.batch_decode(write_queries(model, batch, how), **READ)
-                texts[positions] = np.array([" ".join(one.split()) for one in written], object).reshape(-1, views)
-            pids = pl.scan_parquet(passages).select("pid").slice(int(rows[0]), len(rows)).collect()["pid"]
-            qids = [f"{pid}-{view}" for pid in pids for view in range(views)]
-            yield window, pa.table([qids, texts.reshape(-1).tolist(), [[]] * len(qids)], schema=QUERIES)
+    Row r is view r % views of passage r // views, with qid "{pid}-{view}".
+    """
+    section, encoder = params.dual_cross, params.encoder
+    inputs, views = Inputs.singles(tokens, model.template, encoder.passage_length), section.generated
+    how = sampling(model, views=views, query_length=section.generator.query_length)
+    together = encoder.batch_tokens * (1 if torch.cuda.is_available() else TOGETHER)
+
+    def generate(window: int, rows: Rows) -> pa.Table:
+        texts = np.empty((len(rows), views), object)
+        torch.manual_seed(seed_of(params.seed, window))
+        for positions, batch in prepare_rows(inputs, rows, together):
+            written = model.tokenizer.batch_decode(write_queries(model, batch, how), **READ)
+            texts[positions] = np.array([" ".join(one.split()) for one in written], object).reshape(-1, views)
+        pids = pl.scan_parquet(passages).select("pid").slice(int(rows[0]), len(rows)).collect()["pid"]
+        qids = [f"{pid}-{view}" for pid in pids for view in range(views)]
+        return pa.table([qids, texts.reshape(-1).tolist(), [[]] * len(qids)], schema=QUERIES)
 
     _write_windows(target, work, len(tokens), generate, "generate queries")
 
 
 def choose_queries(
-    encoder: DualEncoder,
-    drafts: Path,
-    tokens: TextTokens,
-    embeddings: NDArray[np.floating],
-    target: Path,
-    work: Path,
-    *,
-    generated: int,
-    keep: int,
-    batch_tokens: int,
+    encoder: DualEncoder, drafts: Path, tokens: TextTokens, embeddings: Matrix, target: Path, work: Path, params: Params
 ) -> None:
-    """Write the table of kept queries: row r is view r % keep of passage r // keep, the nearest query being view 0.
+    """Write the table of kept queries: row r is view r % views of passage r // views, the nearest query being view 0.
 
-    The table `drafts` has `generated` ones, with these `tokens`, for each passage, in the passages' order. A query that
-    repeats an earlier one of its passage would be the same view again, and comes after all others.
+    The table `drafts` has `dual_cross.generated` ones, with these `tokens`, for each passage, in the passages' order. A
+    query that repeats an earlier one of its passage would be the same view again, and comes after all others.
 
     *Shape:* the passages' embeddings, by `encoder`, (passages, d).
     """
-    passages = len(embeddings)
-    assert len(tokens) == passages * generated
+    generated = params.dual_cross.generated
+    assert len(tokens) == len(embeddings) * generated
 
-    def choose(windows: Numbers) -> Iterator[tuple[int, pa.Table]]:
-        for window in windows:
-            part = _rows_of(window, passages)
-            rows = np.arange(part[0] * generated, (part[-1] + 1) * generated)
-            texts = pl.scan_parquet(drafts).slice(int(rows[0]), len(rows)).collect()
-            asked = embed_queries(encoder, tokens, batch_tokens, rows).reshape(len(part), generated, -1)
-            cosines = cosines_to(gather_rows(embeddings, part), asked)
-            kept = np.lexsort((-cosines, _repeated(texts["text"], generated)), axis=-1)[:, :keep]
-            yield window, texts[(kept + generated * np.arange(len(part))[:, None]).reshape(-1)].to_arrow()
+    def choose(_: int, passages: Rows) -> pa.Table:
+        rows = np.arange(passages[0] * generated, (passages[-1] + 1) * generated)
+        texts = pl.scan_parquet(drafts).slice(int(rows[0]), len(rows)).collect()
+        asked = embed_queries(encoder, tokens, params.encoder.batch_tokens, rows).reshape(len(passages), generated, -1)
+        cosines = cosines_to(gather_rows(embeddings, passages), asked)
+        of_passage = texts.select(pl.struct(pl.int_range(pl.len()) // generated, "text").is_first_distinct())
+        is_repeated = ~of_passage.to_series().to_numpy().reshape(-1, generated)
+        kept = np.lexsort((-cosines, is_repeated), axis=-1)[:, : params.dual_cross.views]
+        return texts[(kept + generated * np.arange(len(passages))[:, None]).reshape(-1)].to_arrow()
 
-    _write_windows(target, work, passages, choose, "choose queries")
+    _write_windows(target, work, len(embeddings), choose, "choose queries")
 
 
 def cosines_to(passages: NDArray[np.floating], queries: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -154,25 +137,20 @@ def cosines_to(passages: NDArray[np.floating], queries: NDArray[np.float32]) -> 
     return found
 
 
-def _repeated(texts: pl.Series, generated: int) -> NDArray[np.bool_]:
-    """Which texts repeat an earlier one of the same passage. *Shape:* (n * generated,) -> (n, generated)."""
-    passage = np.arange(len(texts)) // generated
-    first = pl.DataFrame({"passage": passage, "text": texts}).select(pl.struct("passage", "text").is_first_distinct())
-    return ~first.to_series().to_numpy().reshape(-1, generated)
+def _write_windows(target: Path, work: Path, passages: int, make: Callable[[int, Rows], pa.Table], label: str) -> None:
+    """Write a QUERIES table, of windows of passages; those that an interrupted run left in `work` are not made again.
 
+    `make` gets a window's number and the rows of its passages.
+    """
 
-def _write_windows(target: Path, work: Path, passages: int, make: Windows, label: str) -> None:
-    """Write a QUERIES table window by window; those that an interrupted run left in `work` are not made again."""
+    def tables(windows: Numbers) -> Iterator[tuple[int, pa.Table]]:
+        for window in windows:
+            yield window, make(window, np.arange(window * WINDOW, min(passages, (window + 1) * WINDOW)))
 
     def write(path: Path, number: int, table: pa.Table) -> None:
         write_part(path, QUERIES, [table])
 
     name = "part-{:06d}.parquet"
-    files = resume_windows(work, name, passages, WINDOW, make, write, label=label, unit="passages")
+    files = resume_windows(work, name, passages, WINDOW, tables, write, label=label, unit="passages")
     write_table(target, QUERIES, map(pq.read_table, files))
     distributed.barrier()
-
-
-def _rows_of(window: int, passages: int) -> NDArray[np.int64]:
-    """The passages of a window."""
-    return np.arange(window * WINDOW, min(passages, (window + 1) * WINDOW))

@@ -8,6 +8,7 @@ token whose embedding it resembles. Encoder, decoder and output share one table 
 """
 
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -38,18 +39,15 @@ from gnn_encoder.text.device import autocast, device
 from gnn_encoder.text.encoder import TextModel, allow_length
 from gnn_encoder.text.pretrained import Source, attention_implementation, load_model, load_tokenizer
 from gnn_encoder.text.tokens import Template, TextTokens
-from gnn_encoder.train.examples import BatchSampler, chunks, local_share
+from gnn_encoder.train.examples import BatchSampler, local_share
 from gnn_encoder.train.loop import HISTORY, fit, sum_value, write_history
 
 log = logging.getLogger(__name__)
-DECODER = "decoder."
 # For |x| < 2, gelu(x + 4) is nearly x + 4, and the layer norm after it subtracts the 4 again.
 LINEAR_PART_OF_GELU = 4.0
 BATCH = 32  # pairs of a step
-FRESH_RATE = 3.0  # factor on the learning rate of `QueryGenerator.fresh_modules`
-PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch
+FRESH_RATE = 3.0  # factor on the learning rate of what is new to its task: cross-attention and prediction head
 Transformer = Any  # parts of transformers' models are typed as Tensor | Module
-Sides = dict[str, tuple[TextTokens, int]]  # "query" and "passage": texts, and how many tokens of one are read
 
 
 class QueryGenerator(TextModel):
@@ -63,7 +61,7 @@ class QueryGenerator(TextModel):
 
     @classmethod
     def from_encoder(cls, source: Source, params: Encoder, *, seed: int) -> Self:
-        """An untrained encoder-decoder whose two halves start from the weights of an encoder (`warm_start`)."""
+        """An untrained encoder-decoder, made by `warm_start`."""
         tokenizer = load_tokenizer(source)
         model = warm_start(source, Template(tokenizer), dropout=params.dropout, seed=seed)
         return cls(model=model, tokenizer=tokenizer, precision=params.precision).to(device())
@@ -85,26 +83,11 @@ class QueryGenerator(TextModel):
         for layer in self.model.encoder.encoder.layer[:layers]:
             layer.requires_grad_(False)
 
-    def fresh_modules(self) -> list[nn.Module]:
-        """The parts of a warm-started model that are new to their task: cross-attention and prediction head."""
-        layers = self.model.decoder.base_model.encoder.layer
-        return [*(layer.crossattention for layer in layers), prediction_head(self.model.decoder)]
-
-    @property
-    def start(self) -> int:
-        """The token that the decoder starts a query with."""
-        return int(self.model.config.decoder_start_token_id)
-
     @property
     def end(self) -> int:
         """The token that ends a query."""
         found = self.model.config.eos_token_id
         return int(found[0] if isinstance(found, list) else found)
-
-    @property
-    def device(self) -> torch.device:
-        """The device that the weights are on."""
-        return next(self.parameters()).device
 
     def loss(self, passages: Batch, queries: Batch) -> Tensor:
         """Negative log-likelihood of queries given passages, in nats, summed over tokens.
@@ -113,18 +96,17 @@ class QueryGenerator(TextModel):
 
         *Shape:* both (n, tokens), as from `single_batch`: a query is [CLS] tokens [SEP].
         """
-        passages, queries = passages.to(self.device), queries.to(self.device)
-        labels, written = queries.input_ids[:, 1:], queries.attention_mask[:, 1:] == 1
+        read, asked = (batch.arguments(self.model) for batch in (passages, queries))
+        ids, written = asked["input_ids"], asked["attention_mask"][:, 1:] == 1
         with autocast(self.dtype):
-            states = self.model.encoder(input_ids=passages.input_ids, attention_mask=passages.attention_mask)
             hidden = self.model.decoder.base_model(
-                input_ids=queries.input_ids[:, :-1],
-                encoder_hidden_states=states.last_hidden_state,
-                encoder_attention_mask=passages.attention_mask,
+                input_ids=ids[:, :-1],
+                encoder_hidden_states=self.model.encoder(**read).last_hidden_state,
+                encoder_attention_mask=read["attention_mask"],
                 use_cache=False,
             ).last_hidden_state
             logits = prediction_head(self.model.decoder)(hidden[written])  # no logits are computed for padding
-        return F.cross_entropy(logits.float(), labels[written], reduction="sum")
+        return F.cross_entropy(logits.float(), ids[:, 1:][written], reduction="sum")
 
 
 def _unshared(model: Transformer) -> dict[str, Tensor]:
@@ -137,15 +119,15 @@ def _unshared(model: Transformer) -> dict[str, Tensor]:
     if model.config.model_type != "encoder-decoder":
         return state
     output = model.decoder.get_output_embeddings()
-    tied = {f"{DECODER}{name}" for name, value in model.decoder.named_modules() if value is output}
+    tied = {name for name, module in model.named_modules() if module is output}
     kept = {name: value for name, value in state.items() if name.rpartition(".")[0] not in tied}
-    return {name: value.clone() if name.startswith(DECODER) else value for name, value in kept.items()}
+    return {name: value.clone() if name.startswith("decoder.") else value for name, value in kept.items()}
 
 
 def warm_start(source: Source, template: Template, *, dropout: float, seed: int) -> Transformer:
-    """An encoder-decoder whose two halves start from the encoder `source`.
+    """The encoder-decoder; the template's [CLS] begins a query, and its [SEP] ends it.
 
-    The template's [CLS] begins a query, and its [SEP] ends it. `seed` decides the weights that the folder lacks.
+    `seed` decides the weights that the folder of the encoder `source` lacks.
     """
     encoder: Transformer = load_model(source, dropout=dropout, seed=seed)
     decoder = _fresh_decoder(source, encoder)
@@ -198,54 +180,46 @@ def set_word_frequencies(model: Transformer, counts: Tensor) -> None:
         model.decoder.get_output_embeddings().bias.copy_(torch.log(smoothed / smoothed.mean()))
 
 
+@dataclass
 class GeneratorTask:
-    """Training by the mean negative log-likelihood of a query's token, over relevant pairs (columns query, passage).
+    """The model reads the positive passage and learns to write its query, by the mean loss of a token."""
 
-    The model reads the positive passage and learns to write its query.
-    """
+    model: QueryGenerator
+    pairs: pl.DataFrame  # that are relevant, columns query, passage
+    sides: dict[str, tuple[TextTokens, int]]  # "query" and "passage": texts, and how many tokens of one are read
+    steps: int
+    seed: int
+    batch_size: int = BATCH
 
-    def __init__(
-        self,
-        model: QueryGenerator,
-        pairs: pl.DataFrame,
-        sides: Sides,
-        *,
-        steps: int,
-        seed: int,
-        batch_size: int = BATCH,
-    ) -> None:
-        self.modules: dict[str, nn.Module] = {"generator": model}
-        self._model, self._pairs, self._sides = model, pairs, sides
-        self._batches = BatchSampler(len(pairs), steps, batch_size, seed)
-        model.train()
+    def __post_init__(self) -> None:
+        self.modules: dict[str, nn.Module] = {"generator": self.model}
+        self._batches = BatchSampler(len(self.pairs), self.steps, self.batch_size, self.seed)
+        self.model.train()
 
     def __len__(self) -> int:
-        return len(self._batches)
+        return self.steps
 
     def batch(self, side: str, items: Rows) -> Batch:
         """The queries or the passages of some pairs, padded; `side` is their column."""
-        tokens, length = self._sides[side]
-        return single_batch(tokens, self._pairs[side].to_numpy()[items], self._model.template, length)
+        tokens, length = self.sides[side]
+        return single_batch(tokens, self.pairs[side].to_numpy()[items], self.model.template, length)
 
     def token_counts(self, vocabulary: int) -> Tensor:
         """How often each token occurs in the queries, over all pairs. *Shape:* (vocabulary,)."""
         counts = torch.zeros(vocabulary)
-        for items in chunks(np.arange(len(self._pairs)), 4096):
+        for items in np.split(np.arange(len(self.pairs)), range(4096, len(self.pairs), 4096)):
             written = self.batch("query", items)
             counts += torch.bincount(written.input_ids[:, 1:][written.attention_mask[:, 1:] == 1], minlength=vocabulary)
         return counts
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch of pairs."""
-        parts = chunks(local_share(self._batches.items(number)), PAIRS_AT_A_TIME)
-        pairs = [(self.batch("passage", part), self.batch("query", part)) for part in parts]
-        everywhere = sum_value(sum(int(queries.attention_mask[:, 1:].sum()) for _, queries in pairs))
-        total = 0.0
-        for passages, queries in pairs:
-            loss = self._model.loss(passages, queries) / everywhere
-            loss.backward()
-            total += loss.item()
-        return total
+        items = local_share(self._batches.items(number))
+        queries = self.batch("query", items)
+        loss = self.model.loss(self.batch("passage", items), queries)
+        share = loss / sum_value(int(queries.attention_mask[:, 1:].sum()))  # of the mean over all ranks' tokens
+        share.backward()
+        return share.item()
 
     def evaluate(self) -> float:
         """Never called: the generator trains for all its epochs and keeps its last weights."""
@@ -253,12 +227,14 @@ class GeneratorTask:
 
 
 def parameter_groups(model: QueryGenerator, learning_rate: float) -> list[dict[str, object]]:
-    """Parameter groups of AdamW: the model's `fresh_modules` learn FRESH_RATE times as fast as all other parameters.
+    """Parameter groups of AdamW: cross-attention and prediction head learn FRESH_RATE times as fast as all others.
 
     The output layer shares the embeddings' weights, which are pretrained and learn at `learning_rate`.
     """
+    decoder: Transformer = model.model.decoder
+    modules = [*(layer.crossattention for layer in decoder.base_model.encoder.layer), prediction_head(decoder)]
     embeddings = {id(parameter) for parameter in model.model.get_input_embeddings().parameters()}
-    fresh = {id(parameter) for module in model.fresh_modules() for parameter in module.parameters()} - embeddings
+    fresh = {id(parameter) for module in modules for parameter in module.parameters()} - embeddings
     learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
     return [
         {"params": [one for one in learning if id(one) not in fresh], "lr": learning_rate},

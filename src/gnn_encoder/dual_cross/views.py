@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.matrix import Matrix, Origin, Rows, read_manifest
+from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import DualCross
 from gnn_encoder.search.exact import Pool
 from gnn_encoder.text.batches import Inputs
-from gnn_encoder.text.corpus import transform_corpus
+from gnn_encoder.text.corpus import open_passages, open_queries, transform_corpus
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import Views
@@ -25,6 +26,15 @@ log = logging.getLogger(__name__)
 PLAIN_WEIGHT = 0.5  # of the passage read alone, in the mean of its views
 
 
+def open_generated(encoder: DualEncoder, n_passages: int, views: int) -> TextTokens:
+    """Tokens of the generated queries, exactly `views` for each passage."""
+    queries = open_queries(project.GENERATED_QUERIES, encoder)
+    if len(queries) != n_passages * views:
+        told = f"expected {n_passages * views}: dual_cross.views = {views} for each of {n_passages} passages"
+        raise UserError(f"there are {len(queries)} generated queries, {told}; generate them again (`dvc repro`)")
+    return queries
+
+
 def view_inputs(
     encoder: DualEncoder, queries: TextTokens, passages: TextTokens, views: int, *, plain: bool = False
 ) -> Inputs:
@@ -32,12 +42,8 @@ def view_inputs(
 
     If `plain`, each passage's views begin with the passage alone, and so are one more.
     """
-    length = encoder.settings.pair_length
-    if length is None:
-        told = "this encoder reads passages alone and has no views of them; run the stage cache_passages instead"
-        raise UserError(f"{encoder.tokenizer.name_or_path}: {told}")
-    check_queries(queries, len(passages), views)
-    first = int(plain)
+    first, length = int(plain), encoder.settings.pair_length
+    assert length is not None, "this encoder reads passages alone"
 
     def rows_of(rows: Rows) -> tuple[Rows, Rows]:
         passage, view = np.divmod(rows, first + views)
@@ -54,18 +60,12 @@ def view_inputs(
     )
 
 
-def open_views(encoder: DualEncoder, queries: TextTokens, passages: TextTokens, section: DualCross) -> Views:
-    """What E_P reads in search, as section `dual_cross` says; it raises the errors of `view_inputs`."""
-    inputs = view_inputs(encoder, queries, passages, section.views, plain=section.has_plain_view)
-    pool = Pool(section.pool, PLAIN_WEIGHT if section.has_plain_view else None)
-    return Views(inputs=inputs, count=section.vectors, pool=pool)
-
-
-def check_queries(queries: TextTokens, n_passages: int, views: int) -> None:
-    """Make sure that there are exactly `views` generated queries for each passage."""
-    if len(queries) != n_passages * views:
-        told = f"expected {n_passages * views}: dual_cross.views = {views} for each of {n_passages} passages"
-        raise UserError(f"there are {len(queries)} generated queries, {told}; generate them again (`dvc repro`)")
+def open_views(encoder: DualEncoder, section: DualCross) -> Views:
+    """What E_P reads in search, as section `dual_cross` says."""
+    passages = open_passages(encoder)
+    queries, plain = open_generated(encoder, len(passages), section.views), section.has_plain_view
+    inputs = view_inputs(encoder, queries, passages, section.views, plain=plain)
+    return Views(inputs=inputs, count=section.vectors, pool=Pool(section.pool, PLAIN_WEIGHT if plain else None))
 
 
 def write_means(source: Path, folder: Path, pool: Pool, *, dtype: str, origin: Origin) -> None:

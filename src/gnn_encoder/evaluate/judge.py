@@ -5,11 +5,10 @@ DVC a seed: what queues them, and means over seeds with paired differences, stan
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,13 +18,12 @@ from gnn_encoder.base.judgements import relevant_pairs, with_rows
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.base.runs import as_run, read_run, read_scored_run
 from gnn_encoder.base.tables import QRELS, count_rows, open_parquet, read_column, read_table
-from gnn_encoder.data.answers import Kind, answered, judged_by_answers
+from gnn_encoder.data.answers import answered, judged_by_answers
 from gnn_encoder.data.prepare import JUDGED, read_rows
 from gnn_encoder.data.reading import read_judged, refuse
 from gnn_encoder.evaluate.measures import Comparison, answer_depth, by_split, compare, corrected, mean, parse, per_query
 from gnn_encoder.evaluate.tables import NOTHING, Table, comparison, p_value, points
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Evaluate
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, title_of
 
 USUAL = ("RR@10", "nDCG@10", "R@50", "R@1000")  # what is measured of a user's run where no measure is named
@@ -34,9 +32,8 @@ USUAL = ("RR@10", "nDCG@10", "R@50", "R@1000")  # what is measured of a user's r
 class Judgements:
     """What judges the runs of a split of the project: qrels or, where its queries have answers, these."""
 
-    def __init__(self, split: str, section: Evaluate) -> None:
+    def __init__(self, split: str) -> None:
         self.queries, self.qrels, self.passages = project.tables(split)
-        self.answers: Kind = section.answers
         self.by_answers = judged_by_answers(self.queries)
 
     def judged_rows(self) -> Rows:
@@ -46,25 +43,25 @@ class Judgements:
         rows: Rows = relevant_pairs(self.queries, self.qrels, self.passages)["query"].unique().sort().to_numpy()
         return rows
 
-    def measure(self, run: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-        """The values of a run by `per_query`; where answers judge, every query of the table counts."""
-        qids = pl.Series(read_column(self.queries, "qid"))
-        (values,) = self._measure([run], names, qids, "evaluate.measures")
-        return values
-
     def means(self, rankings: Iterable[Rows], rows: Rows, name: str) -> list[float]:
-        """The mean of a measure over some of `judged_rows` for each of several rankings, which are looked up at once.
+        """The mean of `evaluate.significance` over some of `judged_rows` for each of several rankings.
 
         *Shape:* rankings (n, k) each, of rows, -1 where there is none; rows (n,).
         """
         qids = pl.Series(read_column(self.queries, "qid")).gather(rows)
         pids = pl.Series(read_column(self.passages, "pid"))
         runs = [as_run(ranking, qids, pids) for ranking in rankings]
-        return [mean(values)[name] for values in self._measure(runs, [name], qids, "evaluate.significance")]
+        return [mean(values)[name] for values in self.measure(runs, [name], qids, "evaluate.significance")]
 
-    def _measure(
-        self, runs: list[pl.DataFrame], names: Sequence[str], qids: pl.Series, parameter: str
+    def measure(
+        self,
+        runs: Sequence[pl.DataFrame],
+        names: Sequence[str],
+        qids: pl.Series | None = None,
+        parameter: str = "evaluate.measures",
     ) -> list[pl.DataFrame]:
+        """The values of each run by `per_query`, of some queries or all; where answers judge, all of these count."""
+        qids = pl.Series(read_column(self.queries, "qid")) if qids is None else qids
         asked = pl.col("qid").is_in(qids.implode())
         if not self.by_answers:
             qrels = read_table(self.qrels, QRELS).filter(asked)
@@ -76,16 +73,25 @@ class Judgements:
         for qid, pid in found.join(pairs, on=["qid", "pid"], how="anti").head(1).iter_rows():
             rule = f"no passage {pid!r}, which the run has for query {qid!r}; take those it was made of"
             raise UserError(f"{self.passages}: {rule}")
-        hits = answered(pairs, self.queries, self.passages, self.answers).select("qid", "pid", grade=1)
+        hits = answered(pairs, self.queries, self.passages).select("qid", "pid", grade=1)
         return [per_query(run, hits, names, queries=qids) for run in runs]
 
 
-def measure_system(system: str, names: Sequence[str], section: Evaluate) -> pl.DataFrame:
-    """The values of a system's runs: columns system, split, qid, measure, value."""
+def measure_systems(systems: Iterable[str], own: Collection[str], names: Sequence[str], folder: Path) -> pl.DataFrame:
+    """As `read_values`; the runs of a branch's `own` systems are measured, and their values written below `folder`."""
     parts = []
-    for split in project.JUDGED:
-        table = Judgements(split, section).measure(read_run(project.run_file(system, split)), names)
-        parts.append(table.select(pl.lit(system).alias("system"), pl.lit(split).alias("split"), *table.columns))
+    for system in systems:
+        if system not in own:
+            parts.append(read_values([system]))
+            continue
+        measured = pl.concat(
+            table.select(pl.lit(system).alias("system"), pl.lit(split).alias("split"), *table.columns)
+            for split in project.JUDGED
+            for table in Judgements(split).measure([read_run(project.run_file(system, split))], names)
+        )
+        (folder / system).mkdir(parents=True, exist_ok=True)
+        measured.write_parquet(folder / system / project.VALUES)
+        parts.append(measured)
     return pl.concat(parts)
 
 
@@ -126,26 +132,23 @@ class Judged:
 
     def as_json(self) -> str:
         """All of it as one JSON object; what is of a second run is left out if there is none."""
-        found: dict[str, Any] = {name: value for name, value in asdict(self).items() if value != {}}
+        found = {name: value for name, value in asdict(self).items() if value != {}}
         return json.dumps(found, indent=2, ensure_ascii=False)
 
     def as_table(self) -> Table:
         """One row per measure, in 0..1, and the comparison with a second run."""
-        columns = ["measure", "run"]
+        columns = ["measure", "run", "against", "difference", "95% interval", "p", "p (Holm)"]
         rows = [[name, f"{value:.4f}"] for name, value in self.measures.items()]
-        if self.comparisons:
-            columns += ["against", "difference", "95% interval", "p", "p (Holm)"]
-        for row, found in zip(rows, self.comparisons.values(), strict=False):
-            ends, ps = f"{found.low:+.4f} to {found.high:+.4f}", map(p_value, (found.p, found.p_holm))
-            cells = [f"{self.against[row[0]]:.4f}", f"{found.difference:+.4f}", ends]
-            row += [*cells, *(p.removeprefix("p = ") for p in ps)]
-        return Table(title="", columns=columns, rows=rows)
+        for row, (name, found) in zip(rows, self.comparisons.items(), strict=False):
+            row += [f"{self.against[name]:.4f}", f"{found.difference:+.4f}", f"{found.low:+.4f} to {found.high:+.4f}"]
+            row += [p_value(p).removeprefix("p = ") for p in (found.p, found.p_holm)]
+        return Table(columns=columns[: len(rows[0])], rows=rows)
 
 
 def judge_runs(paths: Sequence[Path], qrels: Path, names: Sequence[str]) -> Judged:
     """Measure one run of any software, or two on the same queries."""
     names, judgements = list(parse(names, "--measure")), read_qrels(qrels)
-    tables, missing, depths, compared = list[pl.DataFrame](), {}, {}, {}
+    tables, missing, depths = list[pl.DataFrame](), {}, {}
     for path in paths:
         run = read_scored_run(path)
         tables.append(per_query(run, judgements, names))
@@ -155,6 +158,7 @@ def judge_runs(paths: Sequence[Path], qrels: Path, names: Sequence[str]) -> Judg
         if missing[str(path)] == len(asked):
             raise UserError(f"{path}: none of its queries is judged; take judgements with the run's own query ids")
     mine, *others = tables
+    compared = {}
     for theirs in others:
         pairs = mine.join(theirs, on=["qid", "measure"], suffix="_there", maintain_order="left")
         for (name,), part in pairs.group_by("measure", maintain_order=True):
@@ -183,12 +187,6 @@ def read_ablations(path: Path, names: Iterable[str] = ()) -> dict[str, list[str]
     return {name: found[name] for name in names or found}
 
 
-def queue_command(name: str, settings: list[str], seed: int) -> list[str]:
-    """The command that queues an ablation with a seed."""
-    changes = [part for setting in (*settings, f"seed={seed}") for part in ("--set-param", setting)]
-    return ["dvc", "exp", "run", "--queue", "--name", f"{name}-{seed}", *changes]
-
-
 def read_experiments(names: Iterable[str], seeds: Iterable[int]) -> tuple[pl.DataFrame, list[str]]:
     """Values of queries in finished experiments, from DVC's cache, with ablation and seed; and which have none."""
     from dvc.api import DVCFileSystem
@@ -197,41 +195,36 @@ def read_experiments(names: Iterable[str], seeds: Iterable[int]) -> tuple[pl.Dat
 
     path, found, missing = (project.evaluation(MAIN) / project.VALUES).as_posix(), [], []
     for name, seed in product(names, list(seeds)):
-        experiment = f"{name}-{seed}"
         try:
-            with DVCFileSystem(rev=experiment).open(path, "rb") as file:
+            with DVCFileSystem(rev=f"{name}-{seed}").open(path, "rb") as file:
                 values = pl.read_parquet(file.read())
         except (DvcException, SCMError, OSError):
-            missing.append(experiment)
+            missing.append(f"{name}-{seed}")
             continue
         # Of `full` the controls are kept, as ablations of their own names.
-        kept = [MAIN, *(CONTROLS if name == FULL else [])]
-        ablation = pl.when(pl.col("system") == MAIN).then(pl.lit(name)).otherwise(pl.col("system"))
-        found.append(values.filter(pl.col("system").is_in(kept)).with_columns(ablation=ablation, seed=pl.lit(seed)))
+        values = values.filter(pl.col("system").is_in([MAIN, *CONTROLS] if name == FULL else [MAIN]))
+        found.append(values.with_columns(ablation=pl.col("system").replace(MAIN, name), seed=pl.lit(seed)))
     if not any(FULL in values["ablation"] for values in found):
         cure = "queue it with scripts/queue_ablations.py, then `dvc queue start`; `dvc queue status` says what failed"
         raise UserError(f"DVC has no values of an experiment of {FULL}, which all are compared with; {cure}")
     return pl.concat(found), missing
 
 
-def ablation_tables(values: pl.DataFrame, measure: str) -> list[Table]:
+def ablation_tables(values: pl.DataFrame, measure: str) -> Iterator[Table]:
     """A table a split: each ablation's mean, and its difference from `full`; a query's value is its mean over seeds."""
     (measure,) = parse([measure])
-    return [_table(rows, split, measure) for split, rows in by_split(values.filter(measure=measure)).items()]
-
-
-def _table(values: pl.DataFrame, split: str, measure: str) -> Table:
-    parts = {str(name): rows for (name,), rows in values.group_by("ablation", maintain_order=True)}
-    compared = corrected({name: _compared(rows, parts[FULL], name) for name, rows in parts.items() if name != FULL})
-    rows = []
-    for name, part in parts.items():
-        seeds = part.group_by("seed", maintain_order=True).agg(pl.col("value").mean())["value"]
-        spread = f"{points(min(seeds))} to {points(max(seeds))}" if len(seeds) > 1 else NOTHING
-        cells = [points(sum(seeds) / len(seeds)), f"{len(seeds)}: {spread}", comparison(compared.get(name))]
-        rows.append([title_of(name), *cells])
-    columns = ["Ablation", measure, "seeds: lowest to highest", f"against {FULL}"]
-    note = f"Differences are of each query's mean over the seeds that both have; p after Holm's correction for {split}."
-    return Table(title=f"{split.capitalize()} queries, points of 100", columns=columns, rows=rows, note=note)
+    for split, of in by_split(values.filter(measure=measure)).items():
+        parts, rows = {str(name): part for (name,), part in of.group_by("ablation", maintain_order=True)}, []
+        compared = corrected({name: _compared(part, parts[FULL], name) for name, part in parts.items() if name != FULL})
+        for name, part in parts.items():
+            seeds = part.group_by("seed", maintain_order=True).agg(pl.col("value").mean())["value"]
+            spread = f"{points(min(seeds))} to {points(max(seeds))}" if len(seeds) > 1 else NOTHING
+            cells = [points(sum(seeds) / len(seeds)), f"{len(seeds)}: {spread}", comparison(compared.get(name))]
+            rows.append([title_of(name), *cells])
+        columns = ["Ablation", measure, "seeds: lowest to highest", f"against {FULL}"]
+        note = "Differences are of each query's mean over the seeds that both have; p after Holm's correction for "
+        title = f"{split.capitalize()} queries, points of 100"
+        yield Table(title=title, columns=columns, rows=rows, note=f"{note}{split}.")
 
 
 def _compared(ablation: pl.DataFrame, full: pl.DataFrame, name: str) -> Comparison:

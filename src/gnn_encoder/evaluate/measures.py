@@ -24,24 +24,36 @@ QUERIES_AT_A_TIME = 1000  # ir-measures takes Python objects, 100 bytes a line o
 BY_ANSWERS = ("Success", "RR", "P")  # measures that need no passages but the retrieved ones
 EXAMPLES = "take one such as RR@10, nDCG@10, R@100 or Success@20"
 
-# The providers that tests/evaluate compares with; most others call programs that may not be installed. `runtime` has
-# the measures that are defined by `ir_measures.define_byquery`.
+# Most others call programs that may not be installed. `runtime` has what `ir_measures.define_byquery` defines.
 PROVIDERS = {name: ir_measures.providers.registry[name] for name in ("pytrec_eval", "msmarco", "runtime")}
 PROVIDER: Any = FallbackProvider(list(PROVIDERS.values()))  # type: ignore[no-untyped-call]
 
 
 def parse(names: Sequence[str], parameter: str = "evaluate.measures") -> dict[str, Any]:
     """ir-measures' objects by the names that it gives them (`RR@10` for `MRR@10`), in the order given, each once."""
-    measures, faults = {}, []
+    measures = {}
     for name in names:
         try:
-            measure = _parse_one(name)
-            measures[str(measure)] = measure
-        except UserError as error:
-            faults.append(str(error))
-    if faults:
-        raise UserError(f"{parameter} has {'; also '.join(faults)}; {EXAMPLES}")
+            measure = ir_measures.parse_measure(name)
+            fault = _fault(measure)
+        except (NameError, ValueError):
+            fault = "no measure of ir-measures"
+        if fault:
+            raise UserError(f"{parameter} has {name!r}: {fault}; {EXAMPLES}")
+        measures[str(measure)] = measure
     return measures
+
+
+def _fault(measure: Any) -> str:
+    cutoff = measure.params.get("cutoff", 1)
+    if not isinstance(cutoff, int) or cutoff < 1:  # where trec_eval ends the whole process
+        return "the cutoff after @ must be a whole number from 1"
+    if measure.params.get("rel", 1) < 1:  # trec_eval would stop, or call passages relevant that nobody judged
+        return "rel, the least grade of a relevant passage, must be at least 1"
+    try:
+        return "" if PROVIDER.supports(measure) else f"none of {', '.join(PROVIDERS)} computes it"
+    except AssertionError:  # ir-measures' own check of what a measure needs
+        return "a cutoff is missing or a setting is wrong"
 
 
 def per_query(
@@ -72,7 +84,7 @@ def per_query(
     return pl.DataFrame(rows, schema=VALUES, orient="row")
 
 
-def answer_depth(names: Sequence[str], parameter: str = "evaluate.measures") -> int | None:
+def answer_depth(names: Sequence[str], parameter: str) -> int | None:
     """How many passages of each query have to be judged where answers judge the split; None: all in the run."""
     measures = parse(names, parameter)
     for name, measure in measures.items():
@@ -114,29 +126,9 @@ def _nested(table: pl.DataFrame, value: pl.Expr) -> dict[str, dict[str, Any]]:
     return {qid: dict(zip(pids, values, strict=True)) for qid, pids, values in grouped.iter_rows()}
 
 
-def _parse_one(name: str) -> Any:
-    try:
-        measure = ir_measures.parse_measure(name)
-    except (NameError, ValueError) as error:
-        raise UserError(f"{name!r}: no measure of ir-measures") from error
-    cutoff = measure.params.get("cutoff", 1)
-    # trec_eval ends the whole process on a cutoff below 1.
-    if not isinstance(cutoff, int) or cutoff < 1:
-        raise UserError(f"{name!r}: the cutoff after @ must be a whole number from 1")
-    if measure.params.get("rel", 1) < 1:  # trec_eval would stop, or call passages relevant that nobody judged
-        raise UserError(f"{name!r}: rel, the least grade of a relevant passage, must be at least 1")
-    try:
-        supported = PROVIDER.supports(measure)
-    except AssertionError as error:  # ir-measures' own check of what a measure needs
-        raise UserError(f"{name!r}: a cutoff is missing or a setting is wrong") from error
-    if not supported:
-        raise UserError(f"{name!r}: none of {', '.join(PROVIDERS)} computes it")
-    return measure
-
-
-LEVEL = 0.95
 Floats = NDArray[np.float64]
 Key = TypeVar("Key")
+LEVEL = 0.95  # of intervals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,19 +165,13 @@ def compare(system: Floats, baseline: Floats, name: str = "") -> Comparison:
     return Comparison(baseline=name, difference=mean, low=low, high=high, p=p, p_holm=p, queries=len(differences))
 
 
-def holm(p: Floats) -> Floats:
-    """Holm's step-down correction: the i-th smallest of n p times n - i + 1, ascending, at most 1. *Shape:* (n,)."""
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    corrected = np.empty_like(stepped)
-    corrected[order] = np.minimum(1.0, stepped)
-    return corrected
-
-
 def corrected(found: dict[Key, Comparison]) -> dict[Key, Comparison]:
-    """The comparisons with their p after Holm's correction for all of them."""
-    ps = holm(np.array([comparison.p for comparison in found.values()]))
-    return {key: replace(comparison, p_holm=float(p)) for (key, comparison), p in zip(found.items(), ps, strict=True)}
+    """Holm's step-down correction for all of the comparisons: the i-th smallest p times n - i + 1, ascending, <= 1."""
+    result, p_holm = dict(found), 0.0
+    for smaller, (key, one) in enumerate(sorted(found.items(), key=lambda item: item[1].p)):
+        p_holm = min(1.0, max(p_holm, one.p * (len(found) - smaller)))
+        result[key] = replace(one, p_holm=p_holm)
+    return result
 
 
 def compare_with(values: pl.DataFrame, measure: str, baselines: dict[str, str]) -> dict[str, Comparisons]:

@@ -3,13 +3,13 @@
 import base64
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
+from gnn_encoder.base.tables import count_rows
 from gnn_encoder.evaluate import tables
 from gnn_encoder.evaluate.measures import Means, interval, parse
 from gnn_encoder.evaluate.slices import Sliced, attention_table, cases_table, slices_table, won_and_lost_table
@@ -62,11 +62,10 @@ def measures_of(means: dict[str, Means]) -> pl.DataFrame:
 
 def recall_of(means: dict[str, Means]) -> pl.DataFrame:
     """One row per system, split and k of recall R@k, or of Success@k if there is no R@k, smallest k first."""
-    rows = measures_of(means).with_columns(pl.col("measure").str.extract_groups(RECALL).alias("found"))
-    rows = rows.with_columns(measure=pl.col("found").struct[0], k=pl.col("found").struct[1].cast(pl.Int64))
+    name, k = (pl.col("measure").str.extract(RECALL, group) for group in (1, 2))
+    rows = measures_of(means).select("system", "split", measure=name, k=k.cast(pl.Int64), recall="value")
     kept = rows.filter(measure="R" if "R" in rows["measure"] else "Success")
-    found = kept.select("system", "split", "measure", "k", recall="value")
-    return found.select(pl.all().sort_by("k").over("split", "system", mapping_strategy="explode"))
+    return kept.select(pl.all().sort_by("k").over("split", "system", mapping_strategy="explode"))
 
 
 def system_style(system: str) -> dict[str, Any]:
@@ -118,15 +117,14 @@ def _paint_recall(recall: pl.DataFrame, axes: "Axes") -> None:
     axes.minorticks_off()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
+class Part(NamedTuple):
     """The content under one heading; without tables and figures, the page names the command that makes them."""
 
     title: str
+    tables: list[Table]
     command: str = "dvc repro"
-    notes: list[str] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
-    figures: list[Path] = field(default_factory=list)
+    notes: Sequence[str] = ()
+    figures: Sequence[Path] = ()
 
 
 def render(params: Params) -> str:
@@ -138,10 +136,8 @@ def render(params: Params) -> str:
     environment.trim_blocks = environment.lstrip_blocks = True
     environment.filters["base64"] = lambda figure: base64.b64encode(figure.read_bytes()).decode()
     environment.globals["marks"] = {BETTER: "better", WORSE: "worse"}
-    statistics = _record(project.PREPARED / "statistics.json")
-    passages = statistics.get("passages", {}).get("passages")
     told = tables.of_other_data(params, registry().branches[MAIN].baseline)
-    data = told or f"{params.data.source}, {passages or 0:,} passages"
+    data = told or f"{params.data.source}, {count_rows(project.PASSAGES):,} passages"
     facts = {"Data": data, "Base model": params.encoder.model, "Seed": str(params.seed)}
     text = Path("params.yaml").read_text(encoding="utf-8")
     return environment.get_template("report.html").render(facts=facts, parts=page_parts(params), params=text)
@@ -154,31 +150,18 @@ def page_parts(params: Params) -> list[Part]:
     own = [name for name, branch in branches.items() if tables.are_ours(branch.systems)]
     figures = [project.PLOTS / branch / name for name in ("systems.png", "recall.png") for branch in own]
     sliced = {name: tables.read_record(project.METRICS / name / "slices.json", dict[str, Sliced]) or {} for name in own}
-    told = _record(project.evaluation(MAIN) / "informed.json")
+    told = tables.read_record(project.evaluation(MAIN) / "informed.json", dict[str, Any])
     informing = [attention_table(told["attention"]), cases_table(told["cases"], told["counts"])] if told else []
-    labels = _counted(project.PAIR_LABELS / "statistics.json", "Pseudo-labels")
-    generated = _counted(project.GENERATED / "quality.json", "Generated queries compared with the dev queries")
-    results = [table for branch in branches for table in tables.branch_tables(branch, tested)]
+    labels = tables.record_tables(project.PAIR_LABELS / "statistics.json", "Pseudo-labels")
+    quality = project.GENERATED / "quality.json", "Generated queries compared with the dev queries"
+    results = [table for branch in branches for table in tables.branch_tables(branch, tested)] + tables.choices_tables()
+    claimed = tables.claim_sentences(claim) if claim else []
     return [
-        Part(
-            title="Results",
-            notes=[tables.claim_sentence(claim), tables.advice(claim)] if claim else [],
-            tables=results + tables.choices_tables(),
-            figures=[figure for figure in figures if figure.is_file()],
-        ),
-        Part(title="Slices", tables=[slices_table(name, of[one], one) for name, of in sliced.items() for one in of]),
-        Part(title="What informs passages", tables=informing),
-        Part(title="PAIR", command="dvc repro pipelines/pair/dvc.yaml", tables=labels),
-        Part(title="Dual-Cross-Encoder", command="dvc repro pipelines/dual_cross/dvc.yaml", tables=generated),
-        Part(title="Won and lost", tables=[one for name in branches if (one := won_and_lost_table(name, tested))]),
-        Part(title="Data", tables=_counted(project.PREPARED / "statistics.json", "The prepared tables")),
+        Part("Results", results, notes=claimed, figures=[figure for figure in figures if figure.is_file()]),
+        Part("Slices", [slices_table(name, of[one], one) for name, of in sliced.items() for one in of]),
+        Part("What informs passages", informing),
+        Part("PAIR", labels, "dvc repro pipelines/pair/dvc.yaml"),
+        Part("Dual-Cross-Encoder", tables.record_tables(*quality), "dvc repro pipelines/dual_cross/dvc.yaml"),
+        Part("Won and lost", [one for name in branches if (one := won_and_lost_table(name, tested))]),
+        Part("Data", tables.record_tables(project.PREPARED / "statistics.json", "The prepared tables")),
     ]
-
-
-def _record(path: Path) -> dict[str, Any]:
-    return tables.read_record(path, dict[str, Any]) or {}
-
-
-def _counted(path: Path, title: str) -> list[Table]:
-    found = _record(path)
-    return [tables.table_of(found, title)] if found else []

@@ -7,7 +7,7 @@ cut         yes: at least one of its relevant passages is longer than what the e
 Also what the GNN attends to, by kind of neighbour (Figure 2), and queries that it answers and M_de does not (Table 5).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,17 +24,10 @@ from gnn_encoder.evaluate.judge import Judgements, read_values
 from gnn_encoder.evaluate.measures import Comparison, compare, corrected, interval
 from gnn_encoder.evaluate.tables import NOTHING, Table, comparison, is_of_prepared, shortened
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Evaluate, Params
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry, title_of
+from gnn_encoder.text import corpus
 from gnn_encoder.text.batches import WINDOW, Inputs
-from gnn_encoder.text.corpus import (
-    embed_judged,
-    embed_queries,
-    load_encoder,
-    open_passages,
-    open_queries,
-    passage_inputs,
-)
 
 SIMILARITY, LABELLED, CUT = "similarity", "labelled", "cut"
 THIRDS = ("lower third", "middle third", "upper third")
@@ -58,14 +51,14 @@ class About:
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """The judged queries with one value of a property, and how many they are; without a query there are no means."""
+    """The judged queries with one value of a property, and how many they are."""
 
     queries: int
     means: dict[str, float]  # system -> mean of the measure over them, in 0..1
     against: dict[str, Comparison]  # system -> minus the baseline; p_holm is corrected for all slices of the system
 
 
-Properties = tuple[pl.DataFrame, About]  # column qid and one for each property; what they mean
+Properties = tuple[pl.DataFrame, About]  # column qid, then one for each property; what they mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,41 +73,38 @@ class Sliced:
 
 def slice_systems(values: pl.DataFrame, properties: Properties, measure: str, baseline: str) -> Sliced:
     """Means on each slice of a split, and differences from the baseline; `values` are of the measure alone."""
+    (table, about), found = properties, dict[str, dict[str, Slice]]()
     wide = values.pivot("system", index="qid", values="value", maintain_order=True)
-    systems = [name for name in wide.columns if name != "qid"]
-    table, about = properties
+    systems, wide = wide.columns[1:], wide.join(table, on="qid", maintain_order="left")
     parts = {
-        (name, label): wide.filter(pl.col("qid").is_in(table.filter(pl.col(name) == label)["qid"].implode()))
-        for name in table.columns
-        if name != "qid"
+        (name, label): {of.name: of.to_numpy() for of in wide.filter(pl.col(name) == label)[systems]}
+        for name in table.columns[1:]
         for label in table[name].drop_nulls().unique().sort()
     }
-    some, tests = {key: of for key, of in parts.items() if len(of)}, {}
-    for system in [name for name in systems if name != baseline]:
-        pairs = {key: (of[system].to_numpy(), of[baseline].to_numpy()) for key, of in some.items()}
-        tests[system] = corrected({key: compare(*pair, baseline) for key, pair in pairs.items()})
-    found: dict[str, dict[str, Slice]] = {}
+    tests = {
+        system: corrected({key: compare(of[system], of[baseline], baseline) for key, of in parts.items()})
+        for system in systems
+        if system != baseline
+    }
     for (name, label), of in parts.items():
-        found.setdefault(name, {})[str(label)] = Slice(
-            queries=len(of),
-            means={system: float(of[system].to_numpy().mean()) for system in systems if len(of)},
-            against={system: of_system[name, label] for system, of_system in tests.items() if len(of)},
-        )
+        means = {system: float(values.mean()) for system, values in of.items()}
+        against = {system: of_system[name, label] for system, of_system in tests.items()}
+        found.setdefault(name, {})[str(label)] = Slice(queries=len(of[baseline]), means=means, against=against)
     return Sliced(measure=measure, baseline=baseline, about=about, slices=found)
 
 
 def query_properties(params: Params) -> dict[str, Properties]:
     """Compare the judged queries of each split with the training queries, by M_de: split -> their properties."""
-    section, encoder = params.encoder, load_encoder(project.encoder(REFERENCE), params.encoder)
-    train = open_queries(project.queries("train"), encoder)
+    section, encoder = params.encoder, corpus.load_encoder(project.encoder(REFERENCE), params.encoder)
+    train = corpus.open_queries(project.queries("train"), encoder)
     windows = (np.arange(first, min(first + WINDOW, len(train))) for first in range(0, len(train), WINDOW))
-    logged = (embed_queries(encoder, train, section.batch_tokens, rows) for rows in windows)
-    asked = list(embed_judged(encoder, section).values())
-    nearest = np.split(nearest_similarity(np.concatenate(asked), logged), np.cumsum([len(one) for one in asked])[:-1])
+    logged = (corpus.embed_queries(encoder, train, section.batch_tokens, rows) for rows in windows)
+    asked = corpus.embed_judged(encoder, section)
+    ends = np.cumsum([len(one) for one in asked.values()])
+    nearest = np.split(nearest_similarity(np.concatenate(list(asked.values())), logged), ends[:-1])
     labelled = relevant_pairs(*project.tables("train"))["passage"].unique().to_numpy()
-    read = passage_inputs(encoder, open_passages(encoder))
-    of_splits = zip(project.JUDGED, nearest, strict=True)
-    return {split: properties_of(split, similarities, labelled, read) for split, similarities in of_splits}
+    read = corpus.passage_inputs(encoder, corpus.open_passages(encoder))
+    return {split: properties_of(split, of, labelled, read) for split, of in zip(asked, nearest, strict=True)}
 
 
 def properties_of(split: str, similarities: NDArray[np.float64], labelled: Rows, read: Inputs) -> Properties:
@@ -167,9 +157,7 @@ def thirds(similarities: NDArray[np.float64]) -> tuple[NDArray[np.str_], tuple[f
 
 def slices_table(branch: str, found: Sliced, split: str) -> Table:
     """A row for each slice of a split's queries: a branch's baseline and main system (without one, all systems)."""
-    every = dict.fromkeys(system for labels in found.slices.values() for of in labels.values() for system in of.means)
-    others = [branch] if branch in every else [system for system in every if system != found.baseline]
-    shown = [found.baseline, *others]
+    shown = [found.baseline, *([branch] if branch in registry().systems else registry().branches[branch].systems)]
     note = (
         f"Differences are from {title_of(found.baseline)}; p is after Holm's correction for all slices of a system. "
         "Similarity to the nearest training query is by M_de. A passage is cut if it has more than "
@@ -188,10 +176,48 @@ def slices_table(branch: str, found: Sliced, split: str) -> Table:
     return Table(title=title, columns=["Slice", "queries", *map(title_of, shown)], rows=rows, note=note)
 
 
+PASSAGES = 2_000  # whose attention is averaged, spread evenly over those that a query retrieved
 CASES = 10  # queries that are shown: of Table 5, and of those that gain most and that lose most
 QUERIES = 5  # of a case, those with the most attention
 KINDS = {"labelled": "a labelled query", "other": "another query", "itself": "the passage itself"}
 LONGEST = 300  # characters that a passage is cut to
+
+
+def what_informs(retrieved: Rows, attend: Callable[[Rows], pl.DataFrame]) -> dict[str, Any]:
+    """The attention at a sample of the retrieved passages, and dev queries that GNN-encoder alone answers at rank 1.
+
+    Those that M_de ranks lowest come first; `counts` says how many there are, and how many M_de alone answers. `attend`
+    gives the `ATTENTION` table of some passages.
+    """
+    ours, theirs = (read_run(project.run_file(system, "dev")) for system in (MAIN, REFERENCE))
+    mine, there = Judgements("dev").measure([ours, theirs], ["P@1"])
+    judged = mine.join(there, on="qid", suffix="_there")
+    won, lost = (judged.filter(value=mine, value_there=1 - mine).select("qid") for mine in (1, 0))
+    found = won.join(ours.filter(rank=1).select("qid", "pid"), on="qid")
+    found = found.join(theirs.select("qid", "pid", "rank"), on=["qid", "pid"], how="left")  # null: not found
+    found = found.sort(pl.col("rank"), "qid", descending=[True, False], nulls_last=False).head(CASES)
+    found = with_rows(found, project.queries("dev"), project.PASSAGES)
+    sample = retrieved[np.linspace(0, len(retrieved) - 1, min(len(retrieved), PASSAGES)).astype(np.int64)]
+    attention = attend(np.union1d(sample, np.intersect1d(found["passage"].to_numpy(), retrieved)))
+    pairs = relevant_pairs(*project.tables("train"))
+    return {
+        "attention": attention_shares(attention, pairs),
+        "counts": {"queries": len(judged), "won": len(won), "lost": len(lost)},
+        "cases": _described(found, attention, pairs),
+    }
+
+
+def _described(won: pl.DataFrame, attention: pl.DataFrame, pairs: pl.DataFrame) -> list[dict[str, Any]]:
+    """The cases with their texts and what informed the passage."""
+    texts, nodes = (pl.Series(read_column(table, "text")) for table in (project.queries("dev"), project.NODES))
+    read, cases = passage_texts(won["pid"]), []
+    for case in won.iter_rows(named=True):
+        rows = attention.filter(pl.col("query") >= 0, passage=case["passage"]).sort("attention", descending=True)
+        top = rows.head(QUERIES).join(pairs.with_columns(labelled=True), on=["query", "passage"], how="left")
+        top = top.select(nodes.gather(top["query"]).alias("query"), "attention", pl.col("labelled").fill_null(False))
+        told = {"query": texts[case["query"]], "passage": read[case["pid"]]}
+        cases.append(told | {"rank_of_dual_encoder": case["rank"], "informed_by": top.to_dicts()})
+    return cases
 
 
 def attention_shares(attention: pl.DataFrame, pairs: pl.DataFrame) -> dict[str, dict[str, float]]:
@@ -219,39 +245,8 @@ def attention_table(shares: dict[str, dict[str, float]]) -> Table:
     rows = [[KINDS[kind], f"{of['mean']:.3f}", f"{of['low']:.3f} to {of['high']:.3f}"] for kind, of in shares.items()]
     number = next((int(of["passages"]) for of in shares.values()), 0)
     note = f"{number:,} passages that both a labelled query and another one retrieved"
-    columns = ["Attention to", "mean", "95% interval"]
-    return Table(title="Attention to one neighbour of a passage", columns=columns, rows=rows, note=note)
-
-
-def compare_at_rank_one(section: Evaluate) -> tuple[pl.DataFrame, dict[str, int]]:
-    """Dev queries that GNN-encoder answers at rank 1 and M_de does not, those that M_de ranks lowest first.
-
-    Columns qid, pid (the relevant passage at rank 1), rank (M_de's of it; null: not found), query, passage (rows); and
-    how many such queries there are, and how many of the opposite.
-    """
-    ours, theirs = (read_run(project.run_file(system, "dev")) for system in (MAIN, REFERENCE))
-    judgements = Judgements("dev", section)
-    judged = judgements.measure(ours, ["P@1"]).join(judgements.measure(theirs, ["P@1"]), on="qid", suffix="_there")
-    won, lost = (judged.filter(value=mine, value_there=1 - mine).select("qid") for mine in (1, 0))
-    found = won.join(ours.filter(rank=1).select("qid", "pid"), on="qid")
-    found = found.join(theirs.select("qid", "pid", "rank"), on=["qid", "pid"], how="left")
-    found = found.sort(pl.col("rank"), "qid", descending=[True, False], nulls_last=False)
-    counts = {"queries": len(judged), "won": len(won), "lost": len(lost)}
-    return with_rows(found.head(CASES), project.queries("dev"), project.PASSAGES), counts
-
-
-def describe_cases(
-    won: pl.DataFrame, attention: pl.DataFrame, pairs: pl.DataFrame, nodes: pl.Series
-) -> list[dict[str, Any]]:
-    """The cases of `compare_at_rank_one` with their texts and what informed the passage; `nodes`: the graph's texts."""
-    texts, read, cases = read_column(project.queries("dev"), "text"), passage_texts(won["pid"]), []
-    for case in won.iter_rows(named=True):
-        rows = attention.filter(pl.col("query") >= 0, passage=case["passage"]).sort("attention", descending=True)
-        top = rows.head(QUERIES).join(pairs.with_columns(labelled=True), on=["query", "passage"], how="left")
-        top = top.select(nodes.gather(top["query"]).alias("query"), "attention", pl.col("labelled").fill_null(False))
-        told = {"query": texts[case["query"]].as_py(), "passage": read[case["pid"]]}
-        cases.append(told | {"rank_of_dual_encoder": case["rank"], "informed_by": top.to_dicts()})
-    return cases
+    title = "Attention to one neighbour of a passage"
+    return Table(title=title, columns=["Attention to", "mean", "95% interval"], rows=rows, note=note)
 
 
 def cases_table(cases: list[dict[str, Any]], counts: dict[str, int]) -> Table:
@@ -282,22 +277,21 @@ def won_and_lost_table(branch: str, measure: str) -> Table | None:
     gains = values.pivot("system", index="qid", values="value", maintain_order=True)
     gains = gains.sort(pl.col(branch) - pl.col(baseline), descending=True, maintain_order=True)
     won, lost = (gains.filter(pl.col(a) > pl.col(b)) for a, b in ((branch, baseline), (baseline, branch)))
-    texts, first = dict(pl.read_parquet(project.queries("test"), columns=["qid", "text"]).iter_rows()), []
-    shown = pl.concat([won.head(CASES), lost.tail(CASES)])
-    for system in systems:
-        run = read_run(project.run_file(system, "test")).filter(pl.col("qid").is_in(shown["qid"].implode()), rank=1)
-        read = passage_texts(run["pid"])
-        first.append({qid: shortened(read[pid], LONGEST) for qid, pid in run.select("qid", "pid").iter_rows()})
-    changes = shown.select("qid", *systems).iter_rows()
-    rows = [[texts[qid], *(of.get(qid, NOTHING) for of in first), f"{a:.2f} → {b:.2f}"] for qid, a, b in changes]
+    runs = [read_run(project.run_file(system, "test")).filter(rank=1) for system in systems]
+    texts = dict(pl.read_parquet(project.queries("test"), columns=["qid", "text"]).iter_rows())
+    first, rows = [dict(run.select("qid", "pid").iter_rows()) for run in runs], list[list[str]]()
+    changes = pl.concat([won.head(CASES), lost.tail(CASES)]).select("qid", *systems).rows()
+    read = passage_texts([of[qid] for of in first for qid, *_ in changes if qid in of])
+    for qid, before, after in changes:
+        shown = [shortened(read[of[qid]], LONGEST) if qid in of else NOTHING for of in first]
+        rows.append([texts[qid], *shown, f"{before:.2f} → {after:.2f}"])
     title = f"{title_of(branch)} against {title_of(baseline)}, test queries"
     columns = ["query", *(f"first by {title_of(system)}" for system in systems), measure]
     note = f"{len(won):,} queries better, {len(lost):,} worse, {len(gains) - len(won) - len(lost):,} the same"
     return Table(title=title, columns=columns, rows=rows, note=note)
 
 
-def passage_texts(pids: pl.Series) -> dict[str, str]:
+def passage_texts(pids: Iterable[str]) -> dict[str, str]:
     """Id -> title and text of some passages."""
-    found = pl.scan_parquet(project.PASSAGES).filter(pl.col("pid").is_in(pids.unique().implode()))
-    rows = found.select("pid", "title", "text").collect(engine="streaming").iter_rows()
-    return {pid: with_title(title, text) for pid, title, text in rows}
+    found = pl.scan_parquet(project.PASSAGES).filter(pl.col("pid").is_in(list(pids))).select("pid", "title", "text")
+    return {pid: with_title(title, text) for pid, title, text in found.collect(engine="streaming").iter_rows()}

@@ -44,7 +44,7 @@ class Table:
     The second line of a cell is less important: the report shows it small below the first, Markdown after a comma.
     """
 
-    title: str
+    title: str = ""
     columns: list[str]
     rows: list[list[str]]
     note: str = ""
@@ -68,10 +68,10 @@ def titled(table: Table) -> str:
     return "\n\n".join(part for part in (table.title, markdown(table), table.note) if part)
 
 
-def log_tables(tables: Iterable[Table]) -> None:
-    """Print tables from a stage."""
-    for table in tables:
-        log.info("\n%s", titled(table))
+def tell(results: Iterable[Table | str]) -> None:
+    """Print tables and sentences from a stage."""
+    for one in results:
+        log.info("\n%s", titled(one) if isinstance(one, Table) else one)
 
 
 def points(value: float) -> str:
@@ -111,9 +111,10 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[:length].rsplit(' ', 1)[0]} …"
 
 
-def table_of(value: dict[str, Any], title: str) -> Table:
-    """A JSON object whose form is not known, a row per value."""
-    return Table(title=title, columns=["", ""], rows=[[_label(key), _cell(one)] for key, one in value.items()])
+def record_tables(path: Path, title: str) -> list[Table]:
+    """A JSON object whose form is not known, a row per value; empty if there is no such file."""
+    rows = [[_label(key), _cell(one)] for key, one in (read_record(path, dict[str, Any]) or {}).items()]
+    return [Table(title=title, columns=["", ""], rows=rows)] if rows else []
 
 
 def _label(key: str) -> str:
@@ -150,9 +151,8 @@ def is_of_prepared(system: str) -> bool:
     values = project.measured(system) / project.VALUES
     if not values.is_file() or not project.queries("test").is_file():
         return False
-    judged = pl.scan_parquet(values).filter(pl.col("split") == "test")
-    others = judged.join(pl.scan_parquet(project.queries("test")), on="qid", how="anti")
-    return others.head(1).collect().is_empty()
+    asked = pl.scan_parquet(project.queries("test"))
+    return pl.scan_parquet(values).filter(split="test").join(asked, on="qid", how="anti").collect().is_empty()
 
 
 def of_other_data(params: Params, system: str) -> str:
@@ -191,20 +191,16 @@ def branch_tables(branch: str, tested: str) -> list[Table]:
 
 def choices_tables() -> list[Table]:
     """What systems without training chose on dev: setting, value, the range of all values; empty if none was made."""
-    places = {name: project.embeddings(name) for name in registry().of_kind("shifted")}
-    places |= {name: project.RUNS / name for name in registry().of_kind("reordered", "fused")}
-    found = {name: read_record(place / "choice.json", dict[str, Any]) for name, place in places.items()}
-    choices, rows = {name: one for name, one in found.items() if one}, []
-    for name, one in choices.items():
-        values, setting = [tried["value"] for tried in one["tried"]], one["chosen"]["setting"]
-        spread = f"{len(values)}: {points(min(values))} to {points(max(values))}"
-        rows.append([title_of(name), _cell(setting), points(one["chosen"]["value"]), spread])
-    if not rows:
-        return []
-    first = next(iter(choices.values()))
-    columns = ["System", "chosen", f"dev {first['measure']}", "all that were tried"]
-    title = f"Chosen on {first['queries']:,} dev queries, points of 100"
-    return [Table(title=title, columns=columns, rows=rows, note=WEIGHTS)]
+    rows, title, measure = list[list[str]](), "", ""
+    for name, system in registry().of_kind("shifted", "reordered", "fused").items():
+        folder = project.embeddings(name) if system.kind == "shifted" else project.runs(name)
+        if one := read_record(folder / "choice.json", dict[str, Any]):
+            title, measure = f"Chosen on {one['queries']:,} dev queries, points of 100", one["measure"]
+            values, chosen = [tried["value"] for tried in one["tried"]], one["chosen"]
+            spread = f"{len(values)}: {points(min(values))} to {points(max(values))}"
+            rows.append([title_of(name), _cell(chosen["setting"]), points(chosen["value"]), spread])
+    columns = ["System", "chosen", f"dev {measure}", "all that were tried"]
+    return [Table(title=title, columns=columns, rows=rows, note=WEIGHTS)] if rows else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,46 +243,27 @@ def read_claim() -> Claim | None:
     return read_record(project.METRICS / MAIN / "claim.json", Claim) if are_ours([MAIN]) else None
 
 
-def claim_sentence(claim: Claim) -> str:
-    """The main system against the best that costs as much online and the control, on both splits.
+def claim_sentences(claim: Claim) -> list[str]:
+    """The main system against the best that costs as much online and the control, on both splits; dev chose these.
 
-    Dev also chose what these are.
+    If something has more on dev, a second text says what, and what to try.
     """
-    told, is_best = [], "the best on dev of its branch's systems with one vector per passage and no graph"
+    ours, told, advice = title_of(claim.system), [], []
     for rival, splits in claim.against.items():
+        is_best = "the best on dev of its branch's systems with one vector per passage and no graph"
         what = is_best if rival == claim.best else "the same training without the graph"
-        both = [f"{_compared(split, found)} ({_verdict(found)})" for split, found in _test_first(splits)]
-        told.append(f"against {title_of(rival)}, {what}: {', '.join(both)}")
-    chosen = " Weights and settings were chosen on dev." if "dev" in claim.means else ""
-    return f"{title_of(claim.system)} in {claim.measure} {'; '.join(told)}.{chosen}"
-
-
-def _verdict(found: Comparison) -> str:
-    if found.p >= SIGNIFICANT:
-        return "no significant difference"
-    return "better" if found.difference > 0 else "worse"
-
-
-def advice(claim: Claim) -> str:
-    """What has more on dev than what was trained, and what to try; empty if nothing has."""
-    told = []
+        both = ", ".join(f"{split} {_compared(splits[split], verdict=True)}" for split in ("test", "dev"))
+        told.append(f"against {title_of(rival)}, {what}: {both}")
     for system, splits in claim.better.items():
-        gains = ", ".join(_compared(split, found) for split, found in _test_first(splits))
-        more = f"{title_of(system)} has more on dev than {title_of(claim.system)} ({gains})"
-        told.append(f"{more}: try {CURES[system]}.")
-    return " ".join(told)
+        gains = ", ".join(f"{split} {_compared(splits[split])}" for split in ("test", "dev"))
+        advice.append(f"{title_of(system)} has more on dev than {ours} ({gains}): try {CURES[system]}.")
+    sentence = f"{ours} in {claim.measure} {'; '.join(told)}. Weights and settings were chosen on dev."
+    return [sentence, *([" ".join(advice)] if advice else [])]
 
 
-def log_claim(claim: Claim) -> None:
-    """Print the claim, and last what is better than what was trained, if anything is."""
-    log.info("\n%s", claim_sentence(claim))
-    if told := advice(claim):
-        log.warning("\n%s", told)
-
-
-def _test_first(splits: dict[str, Comparison]) -> list[tuple[str, Comparison]]:
-    return [(split, splits[split]) for split in ("test", "dev") if split in splits]
-
-
-def _compared(split: str, found: Comparison) -> str:
-    return f"{split} {difference(found)}, {p_value(found.p)}"
+def _compared(found: Comparison, *, verdict: bool = False) -> str:
+    told = f"{difference(found)}, {p_value(found.p)}"
+    if not verdict:
+        return told
+    better = "better" if found.difference > 0 else "worse"
+    return f"{told} ({'no significant difference' if found.p >= SIGNIFICANT else better})"

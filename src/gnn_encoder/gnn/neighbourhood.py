@@ -29,7 +29,7 @@ from gnn_encoder.gnn.network import GNNConfig, Informed, QueryPassageGNN
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import MGT, Params
 from gnn_encoder.pipeline.project import MAIN, REFERENCE
-from gnn_encoder.text.corpus import embed_passages, embed_rows, load_encoder, open_passages, same_encoder
+from gnn_encoder.text.corpus import embed_passages, embed_queries, load_encoder, open_passages, same_encoder
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 
@@ -252,5 +252,5 @@ def open_informer(encoder: DualEncoder, params: Params) -> CorpusGNN:
     """
     gnn = QueryPassageGNN.load(project.GNN)
     near, cached = Neighbourhood.open(gnn.config, gnn.config.dimension), gnn.config.cached_nodes
-    nodes = open_nodes() if cached else embed_rows(encoder, project.NODES, params.encoder)
+    nodes = open_nodes() if cached else embed_queries(encoder, project.NODES, params.encoder.batch_tokens)
     return CorpusGNN(gnn.to(near.device), near, nodes)

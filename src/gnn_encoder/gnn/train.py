@@ -40,7 +40,7 @@ from gnn_encoder.train.dev import (
     sample_queries,
 )
 from gnn_encoder.train.examples import Examples, seed_of
-from gnn_encoder.train.loop import History, Task, evaluate_every, fit
+from gnn_encoder.train.loop import History, Task, fit
 
 log = logging.getLogger(__name__)
 HEADS = 4  # of the attention; the paper does not say how many
@@ -69,7 +69,7 @@ class DevQueries:
         self.tokens, self._encoder, self._cached, self._params = open_queries(table, encoder), encoder, cached, params
         self._pairs = relevant_pairs(table, project.POSITIVES, project.PASSAGES)
         self._own = Identical.read(project.IDENTICAL, "dev").own
-        hits = partial(answered, queries=table, passages=project.PASSAGES, kind=params.evaluate.answers)
+        hits = partial(answered, queries=table, passages=project.PASSAGES)
         self._answered = hits if judged_by_answers(table) else None
 
     def embed(self, rows: Rows) -> Matrix:
@@ -200,7 +200,6 @@ def fit_phase(
     start: float | None = None,
 ) -> History:
     """Train a task by `fit`, with so many dev scores; the phase is named after `folder`."""
-    rounds, every = supervision.schedule.rounds, evaluate_every(len(task), evaluations)
-    log.info("%s: %d steps, %d rounds a pass over the queries", title, len(task), rounds)
-    how: dict[str, Any] = {"seed": supervision.seed, "evaluate_every": every, "start": start}
+    log.info("%s: %d steps, %d rounds a pass over the queries", title, len(task), supervision.schedule.rounds)
+    how: dict[str, Any] = {"seed": supervision.seed, "evaluations": evaluations, "start": start}
     return fit(task, groups, folder, name=folder.name, title=title, **how)

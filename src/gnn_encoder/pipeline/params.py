@@ -272,7 +272,6 @@ class Evaluate(Section):
 
     measures: Annotated[list[str], Field(min_length=1)]
     significance: str
-    answers: Literal["string", "regex"]
 
 
 class Params(Section):

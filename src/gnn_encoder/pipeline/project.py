@@ -118,7 +118,6 @@ class System(Section):
 
     Attributes:
         name, branch: the keys that it stands under.
-        base: the system that it is made from, where it is made from one.
         by: how a reordered system ranks anew: a method of `closed_form.METHODS`, or `logged` queries.
     """
 
@@ -126,13 +125,12 @@ class System(Section):
     branch: str
     title: str
     kind: Literal["lexical", "plain", "shifted", "reordered", "graph", "fused", "views"]
-    base: str = ""
     by: Literal["", "mean", "nudge_n", "closed_form", "logged"] = ""
 
     @property
     def encoder(self) -> str:
         """Folder of the dual-encoder that encodes the queries of a dense system."""
-        places = {"graph": "data/mgt/encoder", "shifted": f"data/{self.base}"}
+        places = {"graph": "data/mgt/encoder", "shifted": f"data/{CONTROL}"}
         return places.get(self.kind, f"data/{self.name}")
 
 

@@ -8,7 +8,7 @@ What a word is says `base.files.words`. A passage d scores, for a query q (Kamph
 import json
 import logging
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -18,15 +18,14 @@ from typing import Any, Self
 import bm25s
 import numpy as np
 from bm25s import stopwords
-from bm25s.tokenization import Tokenizer
 
 from gnn_encoder.base.distributed import cores, tqdm
 from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.files import CHARACTER, words, write_json
-from gnn_encoder.base.matrix import Rows, Scores
+from gnn_encoder.base.matrix import Scores
 from gnn_encoder.base.tables import PASSAGES, count_rows, iterate_texts, with_title
 from gnn_encoder.pipeline.params import BM25, Stemmer, StopWords
-from gnn_encoder.search.exact import top
+from gnn_encoder.search.exact import Ranking, top
 
 ANALYSIS = "analysis.json"
 K1, B = 0.9, 0.4
@@ -34,12 +33,12 @@ FEWEST = 64  # queries of a thread
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing bm25s sets DEBUG
 
 
-def word_tokenizer(stop_words: StopWords | None, stemmer: Stemmer | None) -> Tokenizer:
-    """bm25s's numbering of the words of a text, without a language's stop words, by a language's Snowball stems."""
-    left_out: tuple[str, ...] = ()
+def word_splitter(stop_words: StopWords | None, stemmer: Stemmer | None) -> Callable[[str], list[str]]:
+    """What cuts a text into words, without a language's stop words, or into a language's Snowball stems of them."""
+    unwanted, stem = frozenset[str](), None
     if stop_words is not None:
-        left_out = getattr(stopwords, f"STOPWORDS_{'EN' if stop_words == 'english' else stop_words.upper()}")
-    unwanted, stem = frozenset(left_out), None
+        name = "EN" if stop_words == "english" else stop_words.upper()
+        unwanted = frozenset(getattr(stopwords, f"STOPWORDS_{name}"))
     if stemmer is not None:
         from nltk.stem.snowball import SnowballStemmer  # takes half a second to import
 
@@ -49,28 +48,32 @@ def word_tokenizer(stop_words: StopWords | None, stemmer: Stemmer | None) -> Tok
         kept = [word for word in words(text) if word not in unwanted]
         return kept if stem is None else [stem(word) for word in kept]
 
-    return Tokenizer(lower=False, splitter=split, stopwords=None)
+    return split
 
 
 @dataclass(frozen=True)
 class BM25Index:
     """A searchable index, just built or mapped from disk: 8 bytes for each pair of a passage and a word in it."""
 
-    analysis: dict[str, Any]  # the arguments of `word_tokenizer`, by which its texts were cut into words
-    tokenizer: Tokenizer
+    analysis: dict[str, Any]  # the arguments of `word_splitter`
+    split: Callable[[str], list[str]]
     index: bm25s.BM25
 
     @classmethod
     def build(cls, passages: Path, section: BM25) -> Self:
         """Index the passages table in memory: 7.1 GiB at the peak for 8.8 million passages of 30 words."""
         how: dict[str, Any] = {"stop_words": section.stop_words, "stemmer": section.stemmer}
-        tokenizer = word_tokenizer(**how)
-        found = [array("i", ids) for ids in _tokenize_passages(tokenizer, passages)]
-        if not tokenizer.word_to_id:
+        split, numbers, found = word_splitter(**how), dict[str, int](), []
+        with tqdm(total=count_rows(passages), desc="bm25: index", unit=" passages") as bar:
+            for batch in iterate_texts(passages, PASSAGES, ["title", "text"]):
+                for text in map(with_title, batch["title"], batch["text"]):
+                    found.append(array("i", [numbers.setdefault(word, len(numbers)) for word in split(text)]))
+                bar.update(len(batch["title"]))
+        if not numbers:
             raise UserError(f"{passages}, text: no passage has a word besides stop words; bm25 cannot index the corpus")
         index = bm25s.BM25(k1=K1, b=B, method="lucene", csc_backend="scipy")
-        index.index((found, tokenizer.word_to_id), create_empty_token=False, show_progress=False)
-        return cls(how, tokenizer, index)
+        index.index((found, numbers), create_empty_token=False, show_progress=False)
+        return cls(how, split, index)
 
     def save(self, folder: Path) -> None:
         """Write the index in bm25s's own form, arrays to map and the words as JSON; and how words are cut."""
@@ -83,20 +86,18 @@ class BM25Index:
         try:
             index = bm25s.BM25.load(folder, mmap=True, show_progress=False)
             how = json.loads((folder / ANALYSIS).read_text(encoding="utf-8"))
-            tokenizer = word_tokenizer(**how)
+            return cls(how, word_splitter(**how), index)
         except FileNotFoundError as error:
             raise not_built(error.filename) from error
         except (ValueError, TypeError, EOFError) as error:  # of JSON and of numpy
             raise UserError(f"{folder}: damaged ({error}); make it again (`dvc repro -f bm25`)") from error
-        tokenizer.word_to_id = index.vocab_dict
-        return cls(how, tokenizer, index)
 
     @property
     def passages(self) -> int:
         """Passages indexed."""
         return int(self.index.scores["num_docs"])
 
-    def search(self, texts: Sequence[str], depth: int) -> tuple[Rows, Scores]:
+    def search(self, texts: Sequence[str], depth: int) -> Ranking:
         """Rows of the best passages that share a word with each query, padded with -1, and scores, padded with 0.
 
         *Shape:* (texts, depth) both, best first; passages with equal scores stand in the order of the table.
@@ -120,12 +121,12 @@ class BM25Index:
 
     def _numbers(self, text: str) -> list[int]:
         """Numbers of a query's words. One character of a script without spaces asks for all words that hold it."""
-        found, known = self.tokenizer.splitter(text), self.tokenizer.word_to_id
+        found, known = self.split(text), self.index.vocab_dict
         if len(found) == 1 and CHARACTER.fullmatch(found[0]):
             return [number for word, number in known.items() if found[0] in word]
         return [known[word] for word in found if word in known]
 
-    def _best(self, ids: list[int], depth: int, room: Scores) -> tuple[Rows, Scores]:
+    def _best(self, ids: list[int], depth: int, room: Scores) -> Ranking:
         """Rows and scores of the best passages of those in the lists of a query's words.
 
         A list's passages bound the last place from below, so that few of the next are kept; the rarest word comes
@@ -146,11 +147,3 @@ class BM25Index:
         of_lists = [np.concatenate(parts)[None] for parts in zip(*found, strict=True)]
         best = top(of_lists[0], of_lists[1], depth)
         return best[0][0], best[1][0]
-
-
-def _tokenize_passages(tokenizer: Tokenizer, path: Path) -> Iterator[list[int]]:
-    with tqdm(total=count_rows(path), desc="bm25: index", unit=" passages") as bar:
-        for batch in iterate_texts(path, PASSAGES, ["title", "text"]):
-            texts = [with_title(title, text) for title, text in zip(batch["title"], batch["text"], strict=True)]
-            yield from tokenizer.streaming_tokenize(texts, update_vocab=True, allow_empty=False)
-            bar.update(len(texts))

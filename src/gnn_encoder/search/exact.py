@@ -5,7 +5,7 @@ one selection of the k least numbers finds the best passages with their ties, in
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,22 +15,14 @@ from numpy.typing import NDArray
 
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.matrix import (
-    Matrix,
-    Rows,
-    Scores,
-    array_blocks,
-    block_size,
-    check_finite,
-    open_matrix,
-    read_manifest,
-)
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, array_blocks, check_finite, open_matrix
 
 MERGE_ENTRIES = 2**22  # results of one chunk of queries that are merged at a time
 SCORES = 2**25  # scores of a block that become keys on a GPU at a time: 256 MiB, and four times that on the way
 HALF, MOST = 2**32 - 1, 2**31 - 1  # the lower 32 bits of a number, and all of an int32 but its sign
 MISSING = np.finfo(np.float32).min  # FAISS's score where it found nothing
 Keys = NDArray[np.int64]  # or a torch.Tensor of int64
+Ranking = tuple[Rows, Scores]  # of passages; *Shape:* (queries, depth) both, best first
 
 
 @dataclass(frozen=True)
@@ -60,50 +52,37 @@ class Pool:
 BEST = Pool()
 
 
-def exact_top_k(embeddings_folder: Path, queries: Matrix, k: int, *, name: str = "k") -> tuple[Rows, Scores]:
-    """Rows and scores of the k best; `name`: k's parameter. *Shape:* (passages * views, d), (n, d) -> (n, k) each."""
-    manifest = read_manifest(embeddings_folder)
-    n_passages = manifest.shape[0] // manifest.views
-    return _search(iterate_views(embeddings_folder), n_passages, manifest.shape[1], queries, k, name)
+def exact_top_k(embeddings_folder: Path, queries: Matrix, k: int, *, name: str = "k") -> Ranking:
+    """As `array_top_k`, in a matrix on disk with one vector a passage."""
+    return array_top_k(open_matrix(embeddings_folder), queries, k, name=name)
 
 
-def array_top_k(matrix: NDArray[Any], queries: Matrix, k: int, *, name: str = "k") -> tuple[Rows, Scores]:
-    """As `exact_top_k`, in a matrix in memory or mapped. *Shape:* matrix (m, d), queries (n, d) -> (n, k) each."""
-    blocks = ((first, block[:, None]) for first, block in array_blocks(matrix))
-    return _search(blocks, len(matrix), matrix.shape[1], queries, k, name)
+def array_top_k(matrix: NDArray[Any], queries: Matrix, k: int, *, name: str = "k") -> Ranking:
+    """Rows and scores of the k best; `name`: k's parameter. *Shape:* matrix (m, d), queries (n, d) -> (n, k) each."""
+    queries = checked(queries, matrix.shape[1], k, len(matrix), name)
+    if not len(queries):
+        return np.empty((0, k), dtype=np.int64), np.empty((0, k), dtype=np.float32)
+    engine, chunk = _engine(), max(1, MERGE_ENTRIES // k)
+    parts = [engine.put(queries[start : start + chunk]) for start in range(0, len(queries), chunk)]
+    best: list[list[Any]] = [[] for _ in parts]  # of each part the best keys so far
+    with tqdm(total=len(matrix), desc="search", unit="passage", unit_scale=True, delay=2) as bar:
+        for first, block in array_blocks(matrix):
+            for i, part in enumerate(parts):
+                keys = [*best[i], engine.nearest(block, part, k) + first]
+                best[i] = [engine.least(engine.array.concatenate(keys, axis=1), k)]
+            bar.update(len(block))
+    return unpack(np.concatenate([engine.ranked(keys) for (keys,) in best]))
 
 
-def block_top_k(block: Matrix, queries: Matrix, k: int) -> tuple[Rows, Scores]:
+def block_top_k(block: Matrix, queries: Matrix, k: int) -> Ranking:
     """The same of one block in memory. *Shape:* block (rows, d), queries (n, d) -> (n, min(k, rows)) each."""
     engine = _engine()
     return unpack(engine.ranked(engine.nearest(block, engine.put(queries), k)))
 
 
-def top(rows: Rows, scores: Scores, k: int) -> tuple[Rows, Scores]:
+def top(rows: Rows, scores: Scores, k: int) -> Ranking:
     """Each query's k best of some rows (-1: none, with score MISSING). *Shape:* (n, c) both -> (n, min(k, c)) both."""
     return unpack(np.sort(least(of_scores(rows, scores), k)))
-
-
-def _search(
-    blocks: Iterable[tuple[int, Matrix]], n_passages: int, dimension: int, queries: Matrix, k: int, name: str
-) -> tuple[Rows, Scores]:
-    """*Shape:* blocks (passages, views, dimension), queries (n, dimension) -> (n, k) twice."""
-    queries = checked(queries, dimension, k, n_passages, name)
-    if not len(queries):
-        return np.empty((0, k), dtype=np.int64), np.empty((0, k), dtype=np.float32)
-    engine, chunk = _engine(), max(1, MERGE_ENTRIES // k)
-    parts = [engine.put(queries[start : start + chunk]) for start in range(0, len(queries), chunk)]
-    best: list[Any] = [None for _ in parts]
-    with tqdm(total=n_passages, desc="search", unit="passage", unit_scale=True, delay=2) as bar:
-        for first, block in blocks:
-            for i, part in enumerate(parts):
-                found: Any = None
-                for view in range(block.shape[1]):  # a passage among the k best is so by its best view alone
-                    nearest = engine.nearest(np.ascontiguousarray(block[:, view]), part, k)
-                    found = nearest if found is None else engine.join(found, nearest, k, distinct=True)
-                best[i] = engine.join(best[i], found + first, k)
-            bar.update(len(block))
-    return unpack(np.concatenate([engine.ranked(keys) for keys in best]))
 
 
 def checked(queries: Matrix, dimension: int, k: int, n_passages: int, name: str) -> Matrix:
@@ -115,15 +94,6 @@ def checked(queries: Matrix, dimension: int, k: int, n_passages: int, name: str)
         raise UserError(f"{told}: both must come from one model; encode and index the passages again")
     check_finite(queries, "query embeddings")
     return np.ascontiguousarray(queries, dtype=np.float32)
-
-
-def iterate_views(embeddings_folder: Path) -> Iterator[tuple[int, Matrix]]:
-    """Yield (first passage, block) over a matrix. *Shape:* block (passages, views, d)."""
-    manifest = read_manifest(embeddings_folder)
-    dimension, views = manifest.shape[1], manifest.views
-    rows = max(1, block_size(dimension) // views) * views
-    for first_row, block in array_blocks(open_matrix(embeddings_folder), rows):
-        yield first_row // views, block.reshape(-1, views, dimension)
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------
@@ -147,7 +117,7 @@ def of_scores(rows: Rows, scores: Scores) -> Keys:
 NOTHING = int(of_scores(np.array(-1), np.array(MISSING)))
 
 
-def unpack(keys: Keys) -> tuple[Rows, Scores]:
+def unpack(keys: Keys) -> Ranking:
     """What `of_scores` has packed. *Shape:* any -> that, both."""
     order = ~(keys >> 32)
     return (keys & HALF) - 1, (order ^ ((order >> 31) & MOST)).astype(np.int32).view(np.float32)
@@ -158,10 +128,10 @@ def least(keys: Keys, k: int) -> Keys:
     return keys if keys.shape[1] <= k else np.partition(keys, k - 1, axis=1)[:, :k]
 
 
-def once(keys: Any, sort: Any) -> Any:
-    """Leave each row its best key, NOTHING for its others; `sort` as np.sort. *Shape:* (n, c) -> same, in any order."""
-    by_row = sort(((keys & HALF) << 32) | ((keys >> 32) + MOST + 1))
-    found = (((by_row & HALF) - MOST - 1) << 32) | (by_row >> 32)
+def once(keys: Keys) -> Keys:
+    """Leave each row its best key, NOTHING for its others. *Shape:* (n, c) -> the same, in any order."""
+    by_row = np.sort(((keys & HALF) << 32) | ((keys >> 32) + MOST + 1))
+    found: Keys = (((by_row & HALF) - MOST - 1) << 32) | (by_row >> 32)
     found[:, 1:][(by_row[:, 1:] >> 32) == (by_row[:, :-1] >> 32)] = NOTHING
     return found
 
@@ -179,7 +149,6 @@ class _Faiss:
     """Search on the CPU: FAISS finds the best passages of a block, NumPy merges them as keys."""
 
     array: Any = np  # the module of its arrays
-    sort: Callable[[Any], Any] = staticmethod(np.sort)  # of keys. *Shape:* (n, c) -> the same
     least: Callable[[Any, int], Any] = staticmethod(least)
 
     def put(self, queries: Matrix) -> Any:
@@ -201,11 +170,6 @@ class _Faiss:
         if len(unsure):
             best[unsure] = self.nearest(block, queries[unsure], k, 2 * spare + k)
         return best
-
-    def join(self, keys: Any, others: Any, k: int, *, distinct: bool = False) -> Any:
-        """The k best of both; `distinct`: a passage may be in both, and stays once. *Shape:* (n, any) -> (n, <= k)."""
-        both = others if keys is None else self.array.concatenate([keys, others], axis=1)
-        return self.least(once(both, self.sort) if distinct else both, k)
 
     def ranked(self, keys: Any) -> Keys:
         """The best first, as NumPy's. *Shape:* (n, c) -> the same."""
@@ -230,7 +194,6 @@ class _Torch(_Faiss):
         return self.array.concatenate([self.least(pack(rows, part), k) for part in bits])
 
     def ranked(self, keys: Any) -> Keys:
-        return np.asarray(self.sort(keys).cpu())
+        return np.asarray(keys.sort().values.cpu())
 
-    sort = staticmethod(lambda keys: keys.sort().values)
     least = staticmethod(lambda keys, k: keys.topk(min(k, keys.shape[1]), largest=False, sorted=False).values)

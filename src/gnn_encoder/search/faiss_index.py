@@ -17,12 +17,12 @@ from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.files import MANIFEST, check_room, fingerprint, read_json, write_json
 from gnn_encoder.base.judgements import Identical
-from gnn_encoder.base.matrix import Matrix, Rows, Scores, check_finite, gather_rows, open_matrix, read_manifest
+from gnn_encoder.base.matrix import Matrix, Rows, array_blocks, check_finite, gather_rows, open_matrix, read_manifest
 from gnn_encoder.base.runs import write_ranking
 from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, write_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.search.exact import MERGE_ENTRIES, checked, iterate_views, least, of_scores, once, top, unpack
+from gnn_encoder.search.exact import MERGE_ENTRIES, Ranking, checked, least, of_scores, once, top, unpack
 
 log = logging.getLogger(__name__)
 INDEX = "index.faiss"
@@ -33,6 +33,17 @@ CURE = "take Flat, HNSW32, IVF256,Flat or another string of FAISS's index factor
 PROBED = 16  # of an inverted file's lists, one in so many is searched, and at least 8 are
 KEEPING = ("OPQMatrix", "RandomRotationMatrix", "HadamardRotation", "RemapDimensionsTransform")  # inner products
 GROUPS_KEPT = 128  # row groups of a table that stay in memory between queries
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexManifest:
+    """What the manifest says of an index, beside its fingerprint."""
+
+    factory: str
+    passages: int
+    views: int
+    dimension: int
+    system: str
 
 
 def build(embeddings_folder: Path, folder: Path, *, factory: str, pids: Path, system: str, seed: int) -> None:
@@ -48,21 +59,20 @@ def build(embeddings_folder: Path, folder: Path, *, factory: str, pids: Path, sy
         faiss.write_index(fill(embeddings_folder, factory, seed), str(folder / INDEX))
     write_table(folder / PIDS, PID_TABLE, open_table(pids, PASSAGES).iter_batches(columns=["pid"]), PICKED)
     made = fingerprint(embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views)
-    about = {"passages": passages, "views": views, "dimension": matrix.shape[1], "system": system}
-    write_json(folder / MANIFEST, {"fingerprint": made, "factory": factory} | about)
+    about = IndexManifest(factory=factory, passages=passages, views=views, dimension=matrix.shape[1], system=system)
+    write_json(folder / MANIFEST, {"fingerprint": made} | vars(about))
 
 
 def fill(embeddings_folder: Path, factory: str, seed: int) -> Any:
-    """A faiss.Index of every passage in memory; HNSW repeats its bytes only with OMP_NUM_THREADS=1."""
-    matrix = read_manifest(embeddings_folder)
-    passages, dimension = matrix.shape[0] // matrix.views, matrix.shape[1]
-    index = new_index(factory, dimension)
+    """A faiss.Index of every vector in memory; HNSW repeats its bytes only with OMP_NUM_THREADS=1."""
+    matrix = open_matrix(embeddings_folder)
+    index = new_index(factory, matrix.shape[1])
     if not index.is_trained:
-        with _explained(factory, f"{passages} passages of dimension {dimension}"):
+        with _explained(factory, f"{len(matrix)} vectors of dimension {index.d}"):
             index.train(_sample(embeddings_folder, seed))
-    with tqdm(total=passages, desc=f"index {factory}", unit="passage", unit_scale=True) as bar:
-        for _, block in iterate_views(embeddings_folder):
-            index.add(block.reshape(-1, index.d))
+    with tqdm(total=len(matrix), desc=f"index {factory}", unit="vector", unit_scale=True) as bar:
+        for _, block in array_blocks(matrix):
+            index.add(block)
             bar.update(len(block))
     inverted = faiss.try_extract_index_ivf(index)
     if inverted is not None:  # FAISS's default, to search one list, finds too few passages
@@ -100,16 +110,17 @@ def _explained(factory: str, of: str) -> Iterator[None]:
 
 def _write_flat(embeddings_folder: Path, path: Path) -> None:
     """Write the file that FAISS writes of a filled `IndexFlatIP`, without holding the index in memory."""
-    rows, columns = read_manifest(embeddings_folder).shape
+    matrix = open_matrix(embeddings_folder)
+    rows, columns = matrix.shape
     check_room(path.parent, 4 * rows * columns, "take a smaller index, such as index.factory: IVF256,SQ8")
     # The header of an empty index, with the number of vectors from the 8th byte on, and last that of floats.
     header = bytearray(faiss.serialize_index(faiss.IndexFlatIP(columns)).tobytes())
     header[8:16], header[-8:] = rows.to_bytes(8, "little"), (rows * columns).to_bytes(8, "little")
     with path.open("wb") as file, tqdm(total=rows, desc="index Flat", unit="vector") as bar:
         file.write(header)
-        for _, block in iterate_views(embeddings_folder):
-            file.write(np.ascontiguousarray(block).data)
-            bar.update(block.shape[0] * block.shape[1])
+        for _, block in array_blocks(matrix):
+            file.write(block.data)
+            bar.update(len(block))
 
 
 def _sample(embeddings_folder: Path, seed: int) -> Matrix:
@@ -123,15 +134,10 @@ def _sample(embeddings_folder: Path, seed: int) -> Matrix:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PassageIndex:
+class PassageIndex(IndexManifest):
     """An index on disk, open for searching. *Shape:* (passages * views, dimension)."""
 
     folder: Path
-    factory: str
-    system: str
-    passages: int
-    views: int
-    dimension: int
     index: Any  # faiss.Index
 
     @classmethod
@@ -140,28 +146,24 @@ class PassageIndex:
         for name in (MANIFEST, INDEX, PIDS):
             if not (folder / name).is_file():
                 raise not_built(folder / name)
-        fields = read_json(folder / MANIFEST, dict[str, Any])
-        named = {name: fields.get(name) for name in ("factory", "system", "passages", "views", "dimension")}
-        if set(fields) - {"sizes"} != {*named, "fingerprint"}:
-            raise UserError(f"{folder / MANIFEST}: must hold fingerprint, {', '.join(named)}; build the index again")
+        about = read_json(folder / MANIFEST, IndexManifest)
         try:
             index = faiss.read_index(str(folder / INDEX), faiss.IO_FLAG_MMAP_IFC)
         except RuntimeError as error:
             told = "not a readable FAISS index (truncated?); build the index again"
             raise UserError(f"{folder / INDEX}: {told}") from error
-        opened = cls(folder=folder, index=index, **named)  # type: ignore[arg-type]
-        if (index.ntotal, index.d) != (opened.passages * opened.views, opened.dimension):
-            told = f"{opened.passages} passages times {opened.views} of {opened.dimension}; build the index again"
+        if (index.ntotal, index.d) != (about.passages * about.views, about.dimension):
+            told = f"{about.passages} passages times {about.views} of {about.dimension}; build the index again"
             holds = f"{index.ntotal} vectors of dimension {index.d}"
             raise UserError(f"{folder / INDEX}: {holds}, but {folder / MANIFEST} says {told}")
-        return opened
+        return cls(folder=folder, index=index, **vars(about))
 
-    def search(self, queries: Matrix, k: int) -> tuple[Rows, Scores]:
+    def search(self, queries: Matrix, k: int) -> Ranking:
         """Rows of the best passages (-1 where the index found fewer), and scores. *Shape:* (n, d) -> (n, k) each."""
         return search_views(self.index, self.views, checked(queries, self.dimension, k, self.passages, "k"), k)
 
 
-def search_views(index: Any, views: int, queries: Matrix, k: int) -> tuple[Rows, Scores]:
+def search_views(index: Any, views: int, queries: Matrix, k: int) -> Ranking:
     """Find k passages a query in an index with `views` vectors a passage; -1 where an approximate index found fewer.
 
     s(q, d_j) = max_i q^T d_j^i        (Eq. 11)
@@ -180,7 +182,7 @@ def search_views(index: Any, views: int, queries: Matrix, k: int) -> tuple[Rows,
         width, waiting = 2 * k, np.arange(first, min(first + size, len(queries)))
         while len(waiting):
             of_vectors, rows = index.search(queries[waiting], width)
-            keys = once(of_scores(rows // views, of_vectors), np.sort)  # -1 // views is -1
+            keys = once(of_scores(rows // views, of_vectors))  # -1 // views is -1
             passages[waiting], scores[waiting] = unpack(np.sort(least(keys, k)))
             # A last row of -1: the index has nothing more to give.
             is_complete = (passages[waiting, -1] >= 0) | (rows[:, -1] < 0)

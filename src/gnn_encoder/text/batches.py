@@ -1,12 +1,12 @@
 """Batches: rows of texts, or of pairs of them, padded among rows of similar length; and how they are encoded."""
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Any, Self, TypeVar
 
 import numpy as np
-import polars as pl
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -40,8 +40,7 @@ class Batch:
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Tokens of each text. *Shape:* (n,)."""
-        lengths: NDArray[np.int64] = self.attention_mask.sum(dim=1).numpy()
-        return lengths
+        return np.asarray(self.attention_mask.sum(dim=1))
 
     def part(self, rows: NDArray[np.int64]) -> "Batch":
         """Some of the texts, in the order of `rows`, padded to the longest of them."""
@@ -94,60 +93,6 @@ def encode_by_length(encode: Callable[[Batch], Tensor], batch: Batch, batch_toke
     return found[torch.from_numpy(np.concatenate(parts)).argsort().to(found.device)]
 
 
-def text_batch(
-    first: TextTokens,
-    first_rows: Rows,
-    second: TextTokens,
-    second_rows: Rows,
-    template: Template,
-    length: int,
-    single_length: int | None = None,
-) -> Batch:
-    """Pairs of texts with their special tokens; where `first_rows` is -1 the second text alone.
-
-    A pair is cut to `length` tokens in all, the longer text first, as by `longest_first` of the tokenizers library: an
-    odd last token goes to the longer one, or to the second of two equal ones. A text alone is cut to `single_length`.
-    *Shape:* rows (n,), (n,) -> (n, tokens).
-    """
-    is_pair, single_length = first_rows >= 0, single_length or length
-    middle, suffix, alone = (len(ids) for ids in (template.middle, template.suffix, template.single_suffix))
-    begin, start = np.where(is_pair, len(template.prefix), len(template.single_prefix)), np.zeros_like(first_rows)
-    first_rows = np.maximum(first_rows, 0)
-    a, b, budget = first.lengths(first_rows), second.lengths(second_rows), length - begin - middle - suffix
-    single = np.minimum(b, single_length - begin - alone)
-    shorter = np.minimum(np.minimum(a, b), budget // 2)
-    longer = np.minimum(np.maximum(a, b), budget - shorter)
-    is_first_longer = a > b
-    a = np.where(is_pair, np.where(is_first_longer, longer, shorter), 0)
-    b = np.where(is_pair, np.where(is_first_longer, shorter, longer), single)
-    at = begin + a + np.where(is_pair, middle, 0)
-    end = at + b + np.where(is_pair, suffix, alone)
-    kinds = ((is_pair, length), (~is_pair, single_length))
-    width = max(min(most, padded(int(end[kind].max()))) for kind, most in kinds if kind.any())
-    matrix = np.full((len(is_pair), width), template.pad, dtype=np.int64)
-    first.fill(matrix, first_rows, a, begin)
-    second.fill(matrix, second_rows, b, at)
-    pairs, singles = np.flatnonzero(is_pair), np.flatnonzero(~is_pair)
-    for rows, place, ids in (
-        (pairs, start, template.prefix),
-        (singles, start, template.single_prefix),
-        (pairs, begin + a, template.middle),
-        (pairs, at + b, template.suffix),
-        (singles, at + b, template.single_suffix),
-    ):
-        for i, token in enumerate(ids):
-            matrix[rows, place[rows] + i] = token
-    column = np.arange(width)
-    mask = column < end[:, None]
-    types = np.where(is_pair[:, None] & mask & (column >= at[:, None]), template.second_type, 0)
-    return Batch(torch.from_numpy(matrix), torch.from_numpy(mask.astype(np.int64)), torch.from_numpy(types))
-
-
-def single_batch(tokens: TextTokens, rows: Rows, template: Template, max_length: int) -> Batch:
-    """Texts alone with their special tokens, cut to `max_length` tokens in all. *Shape:* rows (n,) -> (n, tokens)."""
-    return Inputs.singles(tokens, template, max_length).batch(rows)
-
-
 @dataclass(frozen=True)
 class Inputs:
     """Rows that become batches: each a pair of texts, or where `rows_of` has no first one (-1), the second alone."""
@@ -167,19 +112,18 @@ class Inputs:
 
     @classmethod
     def pairs(
-        cls, first: TextTokens, first_rows: Rows, second: TextTokens, second_rows: Rows, template: Template, length: int
+        cls,
+        first: TextTokens,
+        first_rows: Rows,
+        second: TextTokens,
+        second_rows: Rows,
+        template: Template,
+        length: int,
+        single_length: int | None = None,
     ) -> Self:
-        """Pairs of at most `length` tokens: row r is pair r. *Shape:* rows (n,) both."""
+        """Row r is pair r, or where `first_rows` is -1 the second text alone. *Shape:* rows (n,) both."""
         size, rows_of = len(first_rows), lambda rows: (first_rows[rows], second_rows[rows])
-        return cls(first, second, size, rows_of, template, length, length)
-
-    @classmethod
-    def of_table(
-        cls, table: pl.DataFrame, queries: TextTokens, passages: TextTokens, template: Template, length: int
-    ) -> Self:
-        """The pairs of a table with the columns query and passage."""
-        query, passage = (table[name].to_numpy().astype(np.int64) for name in ("query", "passage"))
-        return cls.pairs(queries, query, passages, passage, template, length)
+        return cls(first, second, size, rows_of, template, length, single_length or length)
 
     def __len__(self) -> int:
         return self.size
@@ -196,10 +140,38 @@ class Inputs:
         specials = len(self.template.single_prefix) + len(self.template.single_suffix)
         return np.asarray(self.second.lengths(rows) + specials > self.single_length)
 
-    def batch(self, rows: Rows) -> Batch:
-        """The rows, padded. *Shape:* (n,) -> (n, tokens)."""
-        first, second = self.rows_of(rows)
-        return text_batch(self.first, first, self.second, second, self.template, self.pair_length, self.single_length)
+    def batch(self, rows: Rows | None = None) -> Batch:
+        """Some rows, or all, with their special tokens, padded. *Shape:* (n,) -> (n, tokens).
+
+        Of a pair that is too long the longer text is cut first, as by `longest_first` of the tokenizers library: an odd
+        last token goes to the longer one, or to the second of two equal ones.
+        """
+        first_rows, second_rows = self.rows_of(np.arange(len(self)) if rows is None else rows)
+        is_pair, first_rows = first_rows >= 0, np.maximum(first_rows, 0)
+        special = np.where(is_pair, 0, 3) + np.arange(3)[:, None]  # before, between and behind the texts
+        before, between, behind = self.template.special.lengths(special)
+        most = np.where(is_pair, self.pair_length, self.single_length)
+        a, b = np.where(is_pair, self.first.lengths(first_rows), 0), self.second.lengths(second_rows)
+        room = most - before - between - behind
+        shorter = np.minimum(np.minimum(a, b), room // 2)
+        longer = np.minimum(np.maximum(a, b), room - shorter)
+        a, b = np.where(a > b, (longer, shorter), (shorter, longer))
+        lengths = np.stack([before, a, between, b, behind])
+        ends = lengths.cumsum(axis=0)
+        column = np.arange(np.minimum(most, padded(ends[-1])).max())
+        ids = np.full((len(is_pair), len(column)), self.template.pad, dtype=np.int64)
+        texts = self.template.special, self.first, self.template.special, self.second, self.template.special
+        rows_in = special[0], first_rows, special[1], second_rows, special[2]
+        for tokens, taken, count, end in zip(texts, rows_in, lengths, ends, strict=True):
+            tokens.fill(ids, taken, count, end - count)
+        mask = column < ends[-1][:, None]
+        types = np.where(mask & is_pair[:, None] & (column >= ends[2][:, None]), self.template.second_type, 0)
+        return Batch(*map(torch.from_numpy, (ids, mask.astype(np.int64), types)))
+
+
+def single_batch(tokens: TextTokens, rows: Rows, template: Template, max_length: int) -> Batch:
+    """Texts alone with their special tokens, cut to `max_length` tokens in all. *Shape:* rows (n,) -> (n, tokens)."""
+    return Inputs.singles(tokens, template, max_length).batch(rows)
 
 
 Prepared = list[tuple[NDArray[np.int64], Batch]]
@@ -216,7 +188,7 @@ def prepare_rows(inputs: Inputs, rows: Rows, batch_tokens: int) -> Prepared:
 
 @torch.inference_mode()
 def encode_prepared(prepared: Prepared, encode: Callable[[Batch], Tensor]) -> Matrix:
-    """Run the model over prepared batches and put the vectors back into the rows' order. *Shape:* (n, d)."""
+    """Run the model over prepared batches and put what it gives back into the rows' order. *Shape:* (n, ...)."""
     vectors = torch.cat([encode(batch).float() for _, batch in prepared])
     order = np.concatenate([rows for rows, _ in prepared]).argsort()
     return vectors[torch.from_numpy(order).to(vectors.device)].cpu().numpy()
@@ -246,10 +218,6 @@ def encode_windows(
 def prefetch(make: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
     """Yield (item, make(item)) of each item. A thread makes the next one meanwhile, so that the GPU need not wait."""
     with ThreadPoolExecutor(max_workers=1) as pool:
-        waiting: list[tuple[Any, Future[Any]]] = []
-        for item in items:
-            waiting.append((item, pool.submit(make, item)))
-            if len(waiting) == 2:
-                first, made = waiting.pop(0)
-                yield first, made.result()
-        yield from ((item, made.result()) for item, made in waiting)
+        begun: Iterator[Any] = ((item, pool.submit(make, item)) for item in items)
+        for (item, made), _ in pairwise(chain(begun, [None])):  # the next one is begun before this one is waited for
+            yield item, made.result()

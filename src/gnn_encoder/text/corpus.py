@@ -31,8 +31,6 @@ from gnn_encoder.text.batches import WINDOW, Inputs, encode_rows, encode_windows
 from gnn_encoder.text.encoder import DualEncoder, TextModel
 from gnn_encoder.text.tokens import TextTokens, open_tokens
 
-Transform = Callable[[int, Matrix], Matrix]  # of a window's embeddings, by its first row
-
 
 def passage_inputs(encoder: DualEncoder, tokens: TextTokens) -> Inputs:
     """Passages alone, the input of E_P(p)."""
@@ -54,51 +52,36 @@ def same_encoder(model: Path, matrix: Path) -> Path | None:
     return matrix if read_manifest(matrix).model_fingerprint == DualEncoder.passage_fingerprint(model) else None
 
 
-def encode_corpus(
-    encoder: DualEncoder,
-    inputs: Inputs,
-    folder: Path,
-    *,
-    dtype: str,
-    batch_tokens: int,
-    origin: Origin,
-    encoded: Path | None = None,
-    transform: Transform | None = None,
-    views: int = 1,
-) -> None:
-    """Write the passage matrix of a corpus: what E_P makes of input i, transformed, becomes row i, `views` a passage.
-
-    `encoded` is a matrix that the same weights computed of the same inputs, which is read instead of encoding them.
-    """
-    if encoded is not None:
-        transform_corpus(encoded, folder, dtype=dtype, origin=origin, transform=transform)
-        return
+def encode_corpus(encoder: DualEncoder, inputs: Inputs, folder: Path, *, batch_tokens: int, **how: Any) -> None:
+    """Write the matrix of a corpus: what E_P makes of input i, transformed, is row i; `how`: that of `_write`."""
     work = partial(encode_windows, inputs, encoder.encode_passages, batch_tokens, WINDOW)
-    _write(folder, work, transform, (len(inputs), encoder.dimension), dtype, origin, views)
+    _write(folder, work, (len(inputs), encoder.dimension), **how)
 
 
-def transform_corpus(
-    source: Path, folder: Path, *, dtype: str, origin: Origin, transform: Transform | None, of: int = 1
-) -> None:
+def transform_corpus(source: Path, folder: Path, *, of: int = 1, **how: Any) -> None:
     """Write the transformed rows of an existing matrix, each made of `of` rows of it, which `transform` gets."""
-    matrix, (rows, columns) = open_matrix(source), read_manifest(source).shape
+    matrix = open_matrix(source)
 
     def work(numbers: Numbers) -> Iterator[tuple[int, Matrix]]:
         return ((number, read_block(matrix, number * WINDOW * of, WINDOW * of)) for number in numbers)
 
-    _write(folder, work, transform, (rows // of, columns), dtype, origin)
+    _write(folder, work, (len(matrix) // of, matrix.shape[1]), **how)
 
 
 def _write(
     folder: Path,
     work: Callable[[Numbers], Iterator[tuple[int, Matrix]]],
-    transform: Transform | None,
     shape: tuple[int, int],
+    *,
     dtype: str,
     origin: Origin,
+    transform: Callable[[int, Matrix], Matrix] | None = None,
     views: int = 1,
 ) -> None:
-    """Write a matrix of the windows that `work` yields by number; those that an interrupted run wrote are kept."""
+    """Write a matrix of the windows that `work` yields by number; those that an interrupted run wrote are kept.
+
+    `transform` gets a window's embeddings and the number of its first row. A passage has `views` rows.
+    """
     made, unit = asdict(origin), "passages" if views == 1 else "views"
     mark = fingerprint(dtype=dtype, **made)
     manifest = ArrayManifest(shape=shape, dtype=dtype, views=views, fingerprint=mark, **made)
@@ -114,8 +97,11 @@ def _write(
     distributed.barrier()
 
 
-def embed_queries(encoder: DualEncoder, tokens: TextTokens, batch_tokens: int, rows: Rows | None = None) -> Matrix:
-    """E_Q of some rows of a queries table; None: of all. *Shape:* rows (n,) -> (n, d)."""
+def embed_queries(
+    encoder: DualEncoder, queries: TextTokens | Path, batch_tokens: int, rows: Rows | None = None
+) -> Matrix:
+    """E_Q of some rows of a queries table, or of its tokens; None: of all. *Shape:* rows (n,) -> (n, d)."""
+    tokens = open_queries(queries, encoder) if isinstance(queries, Path) else queries
     inputs = Inputs.singles(tokens, encoder.template, encoder.settings.query_length)
     chosen = np.arange(len(tokens)) if rows is None else rows
     return encode_rows(inputs, chosen, encoder.encode_queries, batch_tokens, encoder.dimension)
@@ -141,18 +127,21 @@ def load_encoder(model: Path, section: Encoder) -> DualEncoder:
     return DualEncoder.load(model, precision=section.precision).for_inference()
 
 
-def embed_rows(encoder: DualEncoder, table: Path, section: Encoder, rows: Rows | None = None) -> Matrix:
-    """E_Q of some rows of a queries table; None: of all. *Shape:* rows (n,) -> (n, d)."""
-    return embed_queries(encoder, open_queries(table, encoder), section.batch_tokens, rows)
-
-
 def embed_judged(encoder: DualEncoder, section: Encoder) -> dict[str, Matrix]:
     """E_Q of the dev and test queries, by split."""
-    return {split: embed_rows(encoder, project.queries(split), section) for split in project.JUDGED}
+    return {split: embed_queries(encoder, project.queries(split), section.batch_tokens) for split in project.JUDGED}
 
 
-def write_matrix(encoder: DualEncoder, folder: Path, params: Params, origin: Origin, **source: Any) -> None:
-    """Write the matrix of the passages, each read alone; `source`: `encoded` and `transform` of `encode_corpus`."""
-    inputs, how = passage_inputs(encoder, open_passages(encoder)), params.cache_passages
-    limit = params.encoder.batch_tokens
-    encode_corpus(encoder, inputs, folder, dtype=how.dtype, batch_tokens=limit, origin=origin, **source)
+def write_matrix(
+    encoder: DualEncoder, folder: Path, params: Params, origin: Origin, *, encoded: Path | None = None, **how: Any
+) -> None:
+    """Write the matrix of the passages, each read alone; `how`: `transform`.
+
+    `encoded` is a matrix that the same weights computed of the same passages, which is read instead of encoding them.
+    """
+    how |= {"dtype": params.cache_passages.dtype, "origin": origin}
+    if encoded is not None:
+        transform_corpus(encoded, folder, **how)
+    else:
+        inputs = passage_inputs(encoder, open_passages(encoder))
+        encode_corpus(encoder, inputs, folder, batch_tokens=params.encoder.batch_tokens, **how)

@@ -54,20 +54,11 @@ class CrossEncoder(TextModel):
             self.model.save_pretrained(folder)  # type: ignore[operator]
             self.tokenizer.save_pretrained(folder)
 
-    @property
-    def dimension(self) -> int:
-        """Columns of an edge feature, d_e."""
-        return int(self.model.config.hidden_size)  # type: ignore[union-attr,arg-type]
-
     def logits(self, batch: Batch) -> Tensor:
         """Relevance logits. *Shape:* (n, tokens) -> (n,)."""
         with autocast(self.dtype):
             logits: Tensor = self.model(**batch.arguments(self.model)).logits
         return logits.squeeze(-1).float()
-
-    def column_of_logits(self, batch: Batch) -> Tensor:
-        """The same as a matrix. *Shape:* (n, tokens) -> (n, 1)."""
-        return self.logits(batch).unsqueeze(1)
 
     def embed(self, batch: Batch) -> Tensor:
         """Edge features h_{x-y} (section 3.2): pairs' [CLS] states. *Shape:* (n, tokens) -> (n, d_e)."""
@@ -80,9 +71,9 @@ def score_pairs(model: CrossEncoder, pairs: Inputs, folder: Path, batch_tokens: 
     """M_ce's logit of each pair, resumable in `folder`, shared by all devices, and of no pairs too. *Shape:* (n,)."""
 
     def write(path: Path, window: int, scores: Matrix) -> None:
-        np.save(path, scores[:, 0])
+        np.save(path, scores)
 
-    work = partial(encode_windows, pairs, model.column_of_logits, batch_tokens, WINDOW)
+    work = partial(encode_windows, pairs, model.logits, batch_tokens, WINDOW)
     how = {"label": "score pairs", "unit": "pairs"}
     files = resume_windows(folder, "scores-{:06d}.npy", len(pairs), WINDOW, work, write, **how)
     return np.concatenate([np.empty(0, dtype=np.float32), *map(np.load, files)])

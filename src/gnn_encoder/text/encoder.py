@@ -44,6 +44,11 @@ class TextModel(nn.Module):
             pack_where_possible(model)
         return self
 
+    @property
+    def dimension(self) -> int:
+        """Columns of what it makes of a text: d of an embedding, or d_e of an edge feature."""
+        return int(next(self.children()).config.hidden_size)  # type: ignore[union-attr,arg-type]
+
     def prefix_of(self, table: Path) -> str:
         """What is put before each text of a table."""
         return ""
@@ -107,8 +112,6 @@ class DualEncoder(TextModel):
     @classmethod
     def load(cls, folder: Path, *, precision: str = "auto", dropout: float = 0.0) -> Self:
         """Read a folder written by `save`."""
-        if not (folder / SETTINGS).is_file():
-            raise UserError(f"{folder}: is not a dual-encoder: it has no {SETTINGS}; run the stage that trains it")
         settings = read_json(folder / SETTINGS, DualEncoderSettings)
         query = load_model(Source(str(folder)), dropout=dropout)
         passage = query if settings.shared else load_model(Source(str(folder / "passage")), dropout=dropout)
@@ -132,11 +135,6 @@ class DualEncoder(TextModel):
         weights = folder if settings.get("shared") else folder / "passage"
         read = {name: value for name, value in settings.items() if name not in OF_QUERIES}
         return fingerprint(*sorted(weights.glob("*.safetensors")), **read)
-
-    @property
-    def dimension(self) -> int:
-        """Columns of an embedding, d."""
-        return int(self.query.config.hidden_size)  # type: ignore[union-attr,arg-type]
 
     @property
     def scale(self) -> float:

@@ -45,7 +45,6 @@ UNSAID = {"pooling": "mean", "similarity": "cosine", "query_prefix": "", "passag
 TEMPERATURES = {"cosine": 0.05, "dot": 1.0}
 NO_LIMIT = 1_000_000  # tokens; a tokenizer without a limit states a larger number
 FOR_QUERIES, FOR_PASSAGES = ("query",), ("document", "passage", "corpus")  # words in the names of prompts
-PLAIN = "a copy of its folder without modules.json, which then is a plain transformer"
 T = TypeVar("T")
 
 
@@ -76,17 +75,16 @@ class Source:
         """The base model of an experiment."""
         return cls(params.model, params.revision, params.trust_remote_code)
 
-    @property
-    def origin(self) -> dict[str, Any]:
-        """What transformers is told of it beside its name."""
-        return {"revision": self.revision, "trust_remote_code": self.trust_remote_code}
+    def open(self, kind: Any, **options: Any) -> Any:
+        """What transformers' class `kind` makes of it."""
+        origin = {"revision": self.revision, "trust_remote_code": self.trust_remote_code}
+        with explained(self.model):
+            return kind.from_pretrained(resolve(self.model), **origin, **options)
 
 
 def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
     """The fast tokenizer of a model, without its own truncation and padding, as batches are built of tokens on disk."""
-    with explained(source.model):
-        folder, origin = resolve(source.model), source.origin
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, use_fast=True, **origin)
+    tokenizer: PreTrainedTokenizerBase = source.open(AutoTokenizer, use_fast=True)
     if not tokenizer.is_fast or tokenizer._tokenizer is None:
         raise UserError(f"model {source.model!r}: has no fast tokenizer (tokenizer.json); convert it with transformers")
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes of a folder without files
@@ -112,26 +110,24 @@ def load_model(
     It is of the class `kind`, or else encodes texts. `seed` draws the weights that the folder does not hold: a new
     head's, or a pooler's, which nothing reads.
     """
-    with explained(source.model):
-        folder, origin = resolve(source.model), source.origin
-        config = AutoConfig.from_pretrained(folder, **origin)
-        # Dropouts have other names in each family; one that is None there follows another.
-        found = config.to_dict().items()
-        dropouts = {name: dropout for name, value in found if "dropout" in name and isinstance(value, int | float)}
-        for name, value in (dropouts | options).items():
-            setattr(config, name, value)
-        kind = kind or _encoding(source.model, config)
-        if any(Path(folder).glob("pytorch_model*.bin")) and not any(Path(folder).glob("*.safetensors")):
-            convert = f"M.from_pretrained({folder!r}, weights_only=True).save_pretrained({folder!r})"
-            raise UserError(  # a pickle can hold code; this converts it without running any
-                f"model {folder!r}: its weights are a pickle (pytorch_model.bin), not safetensors; convert them once: "
-                f'python -c "from transformers import {kind.__name__} as M; {convert}"'
-            )
-        how = {"attn_implementation": attention_implementation(), "use_safetensors": True, "output_loading_info": True}
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            model: PreTrainedModel
-            model, report = kind.from_pretrained(folder, config=config, dtype=torch.float32, **how, **origin)
+    config = source.open(AutoConfig)
+    # Dropouts have other names in each family; one that is None there follows another.
+    found = config.to_dict().items()
+    dropouts = {name: dropout for name, value in found if "dropout" in name and isinstance(value, int | float)}
+    for name, value in (dropouts | options).items():
+        setattr(config, name, value)
+    kind, folder = kind or _encoding(source.model, config), resolve(source.model)
+    if any(Path(folder).glob("pytorch_model*.bin")) and not any(Path(folder).glob("*.safetensors")):
+        convert = f"M.from_pretrained({folder!r}, weights_only=True).save_pretrained({folder!r})"
+        raise UserError(  # a pickle can hold code; this converts it without running any
+            f"model {folder!r}: its weights are a pickle (pytorch_model.bin), not safetensors; convert them once: "
+            f'python -c "from transformers import {kind.__name__} as M; {convert}"'
+        )
+    how = {"attn_implementation": attention_implementation(), "use_safetensors": True, "output_loading_info": True}
+    model: PreTrainedModel
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model, report = source.open(kind, config=config, dtype=torch.float32, **how)
     _check_complete(source.model, model, set(report["missing_keys"]), new_head=bool(options))
     model.config.name_or_path = ""  # else a saved encoder-decoder would hold a path of this machine
     return model
@@ -295,4 +291,5 @@ def _prompt(config: Files, words: Sequence[str], others: Sequence[str]) -> str |
 
 
 def _refused(source: Source, what: str) -> UserError:
-    return UserError(f"model {source.model!r}: its {what}; take another encoder.model, or {PLAIN}")
+    plain = "a copy of its folder without modules.json, which then is a plain transformer"
+    return UserError(f"model {source.model!r}: its {what}; take another encoder.model, or {plain}")

@@ -25,18 +25,17 @@ KEPT = 8  # tokens of one table that are kept: encoders differ in what they read
 class Template:
     """Where a tokenizer puts its special tokens. It is read off the tokenizer's own encoding of "a" and of ("a", "a").
 
-    A single text a becomes `single_prefix a single_suffix`, a pair (a, b) becomes `prefix a middle b suffix`. The token
-    type of b and of the suffix is `second_type`, that of all before them is 0.
+    The texts of `special` are what stands before, between and behind a pair (a, b), and around a single text, where
+    nothing is between. The token type of b, and of what is behind it, is `second_type`, that of all before them is 0.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         single, pair = tokenizer._tokenizer.encode("a"), tokenizer._tokenizer.encode("a", "a")
         first, second = (_span(pair.sequence_ids, number) for number in (0, 1))
-        self.prefix = pair.ids[: first.start]
-        self.middle = pair.ids[first.stop : second.start]
-        self.suffix = pair.ids[second.stop :]
         alone = _span(single.sequence_ids, 0)
         self.single_prefix, self.single_suffix = single.ids[: alone.start], single.ids[alone.stop :]
+        of_pair = pair.ids[: first.start], pair.ids[first.stop : second.start], pair.ids[second.stop :]
+        self.special = TextTokens.of_ids([*of_pair, self.single_prefix, [], self.single_suffix])
         self.second_type = pair.type_ids[second.start]
         if tokenizer.pad_token_id is None:
             told = "its tokenizer has no padding token, which batches need; set pad_token in its tokenizer_config.json"
@@ -45,8 +44,8 @@ class Template:
 
 
 def _span(sequence_ids: list[int | None], number: int) -> slice:
-    at = [i for i, sequence in enumerate(sequence_ids) if sequence == number]
-    return slice(at[0], at[-1] + 1)
+    first = sequence_ids.index(number)
+    return slice(first, first + sequence_ids.count(number))
 
 
 class TextTokens:
@@ -63,14 +62,18 @@ class TextTokens:
     @classmethod
     def of(cls, texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> Self:
         """Tokens of a few texts, in memory."""
-        ids = _ids(texts, tokenizer, tokenizer.model_max_length)
+        return cls.of_ids(_ids(texts, tokenizer, tokenizer.model_max_length))
+
+    @classmethod
+    def of_ids(cls, ids: list[list[int]]) -> Self:
+        """The same of texts whose ids are known."""
         return cls(np.array([token for text in ids for token in text], dtype=np.int64), np.cumsum([0, *map(len, ids)]))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def lengths(self, rows: Rows) -> NDArray[np.int64]:
-        """Tokens of each text, special ones left out. *Shape:* (n,)."""
+        """Tokens of each text, special ones left out. *Shape:* any -> the same."""
         return np.asarray(self.offsets[rows + 1] - self.offsets[rows])
 
     def fill(self, matrix: NDArray[np.int64], rows: Rows, lengths: NDArray[np.int64], at: NDArray[np.int64]) -> None:

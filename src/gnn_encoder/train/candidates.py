@@ -1,6 +1,7 @@
 """Candidates of many queries: searched for, spread over the ranks, scored by M_ce, and denoised (section 3.4)."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -9,14 +10,29 @@ import polars as pl
 import pyarrow as pa
 from scipy.special import expit
 
-from gnn_encoder.base.judgements import Identical
+from gnn_encoder.base.judgements import Identical, relevant_pairs
 from gnn_encoder.base.matrix import Matrix, Rows, Scores, resume_windows
-from gnn_encoder.base.tables import CANDIDATES, candidates_table, open_table, read_table, write_part
+from gnn_encoder.base.runs import write_ranking
+from gnn_encoder.base.tables import (
+    CANDIDATES,
+    EXAMPLES,
+    candidates_table,
+    open_table,
+    read_column,
+    read_table,
+    write_part,
+    write_table,
+)
+from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.project import LEXICAL
+from gnn_encoder.search.bm25 import BM25Index
+from gnn_encoder.search.exact import exact_top_k
 from gnn_encoder.text.batches import Inputs
-from gnn_encoder.text.corpus import open_passages, open_queries
+from gnn_encoder.text.corpus import embed_queries, open_passages, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder, score_pairs
-from gnn_encoder.train.examples import examples_table
+from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.train.examples import examples_from_candidates, examples_table
 
 WINDOW = 16_384  # queries of a window: each reads all passages once, in parts of 4,096 queries, which FAISS multiplies
 Searched = TypeVar("Searched", Matrix, list[str])  # queries as vectors or as texts
@@ -51,11 +67,37 @@ def find_candidates(
     return (read_table(file, CANDIDATES).to_arrow() for file in files)
 
 
-def read_top(path: Path, ranks: int | None) -> pl.DataFrame:
-    """The first `ranks` candidates of each query, from a CANDIDATES table that may hold many more; None: all."""
+def mine_candidates(
+    encoder: DualEncoder, matrix: Path, split: str, folder: Path, params: Params, depth: str
+) -> Iterator[pa.Table]:
+    """The best passages of a split's queries, by an encoder and its passage matrix; `depth`: the parameter of k."""
+    asked = embed_queries(encoder, open_queries(project.queries(split), encoder), params.encoder.batch_tokens)
+    identical, pairs = Identical.read(project.IDENTICAL, split), relevant_pairs(*project.tables(split))
+    find = partial(exact_top_k, matrix, k=params.value(depth), name=depth)
+    return find_candidates(find, asked, folder, identical, pairs, label="mine candidates")
+
+
+def rank_by_words(folder: Path, runs: Path, work: Path, params: Params) -> None:
+    """Write BM25's index and its runs. Of its candidates, labelled passages become positives, the others negatives."""
+    index = BM25Index.build(project.PASSAGES, params.bm25)
+    index.save(folder)
+    asked = read_column(project.queries("train"), "text").to_pylist()
+    identical, pairs = Identical.read(project.IDENTICAL, "train"), relevant_pairs(*project.tables("train"))
+    find = partial(index.search, depth=params.bm25.depth)
+    found = pl.DataFrame(pa.concat_tables(find_candidates(find, asked, work, identical, pairs, label="bm25")))
+    write_table(runs / project.BM25_EXAMPLES.name, EXAMPLES, [examples_from_candidates(pairs, found).to_arrow()])
+    for split in project.JUDGED:
+        table, identical = project.queries(split), Identical.read(project.IDENTICAL, split)
+        search = partial(index.search, read_column(table, "text").to_pylist())
+        ranking = identical.search(search, params.retrieve.depth, index.passages)
+        write_ranking(runs / project.run_file(LEXICAL, split).name, ranking, table, project.PASSAGES, LEXICAL)
+
+
+def read_ranks(path: Path, *, first: int = 0, end: int | None = None) -> pl.DataFrame:
+    """The candidates of the ranks first to end - 1, columns query, passage, rank, of a CANDIDATES table."""
     open_table(path, CANDIDATES)
-    table = pl.scan_parquet(path)
-    return (table if ranks is None else table.filter(pl.col("rank") < ranks)).collect()
+    wanted = pl.col("rank").is_between(first, end, closed="left") if end else pl.col("rank") >= first
+    return pl.scan_parquet(path).filter(wanted).select("query", "passage", "rank").collect()
 
 
 def spread(candidates: pl.DataFrame, depth: int, count: int) -> pl.DataFrame:
@@ -103,13 +145,16 @@ def denoise(
     return table, counts
 
 
-def score_lists(
-    lists: pl.DataFrame, queries: Path, work: Path, params: Params, *, cross_encoder: Path, max_length: int
+def score_candidates(
+    candidates: pl.DataFrame, queries: Path, work: Path, params: Params, *, cross_encoder: Path, max_length: int
 ) -> pl.DataFrame:
-    """Add M_ce's `score`, sigmoid(logit), to pairs (columns query, passage) of the table `queries`.
+    """The candidates of the table `queries` that section `denoise` has M_ce score, with its `score`, sigmoid(logit).
 
     M_ce, in the folder `cross_encoder`, reads at most `max_length` tokens a pair; `work` keeps what it has scored.
     """
+    lists = spread(candidates, params.denoise.range_max, params.denoise.candidates)
     model = CrossEncoder.load(cross_encoder, precision=params.encoder.precision).for_inference()
-    pairs = Inputs.of_table(lists, open_queries(queries, model), open_passages(model), model.template, max_length)
+    query, passage = (lists[name].to_numpy() for name in ("query", "passage"))
+    texts = open_queries(queries, model), query, open_passages(model), passage
+    pairs = Inputs.pairs(*texts, model.template, max_length)
     return lists.with_columns(score=pl.Series(expit(score_pairs(model, pairs, work, params.encoder.batch_tokens))))

@@ -1,4 +1,4 @@
-"""Training M_ce on labelled positives and candidates, pair by pair."""
+"""Training M_ce (section 3.4) on labelled positives and candidates, pair by pair."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,53 +11,34 @@ import torch.nn.functional as F
 from torch import nn
 from transformers import PreTrainedModel
 
-from gnn_encoder.base.judgements import Identical, contains, pair_counts, pair_keys, relevant_pairs
-from gnn_encoder.base.tables import DEV_CANDIDATES, count_rows, read_table
+from gnn_encoder.base.judgements import relevant_pairs
+from gnn_encoder.base.tables import DEV_CANDIDATES, read_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, TrainCrossEncoder
-from gnn_encoder.text.batches import Inputs, encode_by_length, text_batch
+from gnn_encoder.text.batches import Inputs, encode_by_length
 from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import allow_length, freeze_lower
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens
-from gnn_encoder.train.candidates import read_top
+from gnn_encoder.train.candidates import read_ranks
 from gnn_encoder.train.dev import reranking_score
-from gnn_encoder.train.examples import BatchSampler, Examples, Ragged, chunks, local_part, stream
+from gnn_encoder.train.examples import (
+    BatchSampler,
+    Examples,
+    examples_from_candidates,
+    local_part,
+    open_examples,
+    stream,
+)
 from gnn_encoder.train.loop import fit_evenly
 
 PAIRS_AT_A_TIME = 64  # pairs of one forward and backward pass; gradients add up over the batch
 
 
-def candidate_examples(
-    pairs: pl.DataFrame, candidates: Path, range_min: int, n_passages: int, identical: Identical
-) -> Examples:
-    """Labelled `pairs` (query, passage; sorted) as positives; others of the `candidates`, from a rank on, as negatives.
-
-    No lists are made of the CANDIDATES table, which may have hundreds of millions of rows.
-    """
-    found = read_top(candidates, None).filter(pl.col("rank") >= range_min)
-    query, passage = found["query"].to_numpy(), found["passage"].to_numpy()
-    queries, sizes = np.unique(pairs["query"].to_numpy().astype(np.int64), return_counts=True)
-    known = pair_keys(pairs, n_passages)
-    chosen = contains(queries, query) & ~contains(known, query.astype(np.int64) * n_passages + passage)
-    counts = np.bincount(np.searchsorted(queries, query[chosen]), minlength=len(queries))
-    return Examples(
-        queries=queries,
-        positives=Ragged.of_sizes(pairs["passage"].to_numpy().astype(np.int64), sizes),
-        negatives=Ragged.of_sizes(passage[chosen], counts),
-        known=known,
-        n_passages=n_passages,
-        identical=identical,
-    )
-
-
 @dataclass
 class CrossEncoderTask:
-    """Training of a cross-encoder: each query with one positive and `negatives` candidates.
-
-    A pair's loss is the binary cross-entropy of its score, so that scores are probabilities.
-    """
+    """Each query with one positive and `negatives` candidates, by the binary cross-entropy of each pair's score."""
 
     model: CrossEncoder
     queries: TextTokens
@@ -80,13 +61,13 @@ class CrossEncoderTask:
         """Forward and backward of one batch of pairs."""
         batch = self._batches.draw(self.examples, number, self.settings.negatives)
         # A query without candidates gets random passages; those that happen to be relevant are left out.
-        left_out = self.examples.is_spared(batch.asked, batch.passages)
-        left_out[: len(batch.queries)] = False
+        is_read = ~self.examples.is_spared(batch.asked, batch.passages)
+        is_read[: len(batch.queries)] = True
         _, places = local_part(batch)
-        of, total = int((~left_out).sum()), 0.0
-        for rows in chunks(places[~left_out[places]], PAIRS_AT_A_TIME):
+        read, of, total = places[is_read[places]], int(is_read.sum()), 0.0
+        for rows in np.split(read, range(PAIRS_AT_A_TIME, len(read), PAIRS_AT_A_TIME)):
             texts = self.queries, batch.asked[rows], self.passages, batch.passages[rows]
-            pairs = text_batch(*texts, self.model.template, self.settings.max_length)
+            pairs = Inputs.pairs(*texts, self.model.template, self.settings.max_length).batch()
             logits = encode_by_length(self.model.logits, pairs, self.batch_tokens)
             labels = torch.from_numpy((rows < len(batch.queries)).astype(np.float32)).to(logits.device)
             share = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum") / of
@@ -96,30 +77,24 @@ class CrossEncoderTask:
 
     def evaluate(self) -> float:
         """RR@10 of the dev sample by reranking."""
-        candidates, length = self.dev[0], self.settings.max_length
-        pairs = Inputs.of_table(candidates, self.dev[1], self.passages, self.model.template, length)
+        candidates, queries = self.dev
+        query, passage = (candidates[name].to_numpy() for name in ("query", "passage"))
+        pairs = Inputs.pairs(queries, query, self.passages, passage, self.model.template, self.settings.max_length)
         return reranking_score(self.model, candidates, pairs, self.batch_tokens)
 
 
 def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Params, folder: Path, title: str) -> None:
     """Train on labelled pairs against mined candidates, as `section` of params.yaml says, and write the model."""
-    queries, n_passages = project.queries("train"), count_rows(project.PASSAGES)
-    pairs, identical = relevant_pairs(*project.tables("train")), Identical.read(project.IDENTICAL, "train")
-    examples = candidate_examples(pairs, project.CANDIDATES, settings.range_min, n_passages, identical)
+    pairs, found = relevant_pairs(*project.tables("train")), read_ranks(project.CANDIDATES, first=settings.range_min)
+    queries = project.queries("train")
+    examples = open_examples(examples_from_candidates(pairs, found), queries)
     base, is_same = params.encoder, settings.model in (None, params.encoder.model)
     source = Source(settings.model or base.model, base.revision if is_same else None, base.trust_remote_code)
     model = CrossEncoder.from_pretrained(source, base, seed=params.seed)
     allow_length(cast(PreTrainedModel, model.model), model.tokenizer, f"{section}.max_length", settings.max_length)
     if base.frozen_layers:
         freeze_lower(model.model, base.frozen_layers)
-    task = CrossEncoderTask(
-        model,
-        open_queries(queries, model),
-        open_passages(model),
-        examples.weighed(pair_counts(queries, project.COUNTS, project.PASSAGES)),
-        settings,
-        seed=stream(params.seed, section),
-        dev=(read_table(project.DEV_CANDIDATES, DEV_CANDIDATES), open_queries(project.queries("dev"), model)),
-        batch_tokens=params.encoder.batch_tokens,
-    )
+    texts = open_queries(queries, model), open_passages(model)
+    dev = read_table(project.DEV_CANDIDATES, DEV_CANDIDATES), open_queries(project.queries("dev"), model)
+    task = CrossEncoderTask(model, *texts, examples, settings, stream(params.seed, section), dev, base.batch_tokens)
     fit_evenly(task, model, settings.learning_rate, params, folder, name="cross-encoder", title=title)

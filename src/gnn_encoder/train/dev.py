@@ -62,10 +62,10 @@ def write_dev(folder: Path, runs: Mapping[str, Path], params: Params) -> None:
 
     Relevant are the judged passages or, in data that are judged by answers, BM25's best one with an answer.
     """
-    queries, answers, table = project.queries("dev"), params.evaluate.answers, read_table(project.qrels("dev"), QRELS)
+    queries, table = project.queries("dev"), read_table(project.qrels("dev"), QRELS)
     ranked = {name: read_run(of / project.run_file(name, "dev").name) for name, of in runs.items()}
     if judged_by_answers(queries):
-        table = best_answered(ranked[LEXICAL], queries, project.PASSAGES, answers)
+        table = best_answered(ranked[LEXICAL], queries, project.PASSAGES)
     write_table(folder / project.POSITIVES.name, QRELS, [table.to_arrow()])
     pairs = relevant_pairs(queries, folder / project.POSITIVES.name, project.PASSAGES)
     sample = sample_queries(pairs, params.dev.queries, params.seed)
@@ -73,7 +73,7 @@ def write_dev(folder: Path, runs: Mapping[str, Path], params: Params) -> None:
     top = pl.concat([found.filter(pl.col("rank") <= depth) for found in ranked.values()])
     found = with_rows(top, queries, project.PASSAGES).filter(pl.col("query").is_in(sample.tolist()))
     found = found.select("query", "passage").unique()
-    pool = candidates_of(sample, with_answered(pairs, found, queries, project.PASSAGES, answers), found)
+    pool = candidates_of(sample, with_answered(pairs, found, queries, project.PASSAGES), found)
     write_table(folder / project.DEV_CANDIDATES.name, DEV_CANDIDATES, [pool.to_arrow()])
 
 
@@ -145,7 +145,7 @@ def retrieval_score(
 def reranking_score(model: CrossEncoder, candidates: pl.DataFrame, pairs: Inputs, batch_tokens: int) -> float:
     """RR@10 of the sampled queries, each of which ranks its `pairs` of a DEV_CANDIDATES table by M_ce."""
     with no_grad_eval(model):
-        how = model.column_of_logits, batch_tokens, 1
+        how = (lambda batch: model.logits(batch).unsqueeze(1)), batch_tokens, 1
         logits = shared_rows(np.arange(len(pairs)), WINDOW, 1, lambda part: encode_rows(pairs, part, *how))
     return reranked_reciprocal_rank(candidates.with_columns(score=logits[:, 0].cpu().numpy()))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gnn_encoder.base import distributed
@@ -16,7 +17,7 @@ from gnn_encoder.base.matrix import Rows
 from gnn_encoder.base.tables import DEV_CANDIDATES, count_rows, read_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Contrastive, Encoder, Params
-from gnn_encoder.text.batches import Batch, encode_by_length, padded, single_batch, text_batch
+from gnn_encoder.text.batches import Batch, Inputs, encode_by_length, padded, single_batch
 from gnn_encoder.text.corpus import open_passages, open_queries, passage_inputs
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
@@ -40,34 +41,30 @@ class Representations:
         order = np.argsort(-batch.lengths, kind="stable")
         chunk = (np.cumsum(padded(batch.lengths[order])) - 1) // chunk_tokens
         self.chunks = np.split(order, np.flatnonzero(np.diff(chunk)) + 1)
-        if len(self.chunks) == 1:  # encoding it twice would save no memory: keep the autograd graph
-            self._graph = encode(batch)
-            self.value = self._graph.detach().requires_grad_()
-            return
-        self._states, parts = [], []
-        with torch.no_grad():
+        self._states, parts = list[tuple[Tensor, Tensor | None]](), list[Tensor]()
+        # Encoding a single chunk twice would save no memory: its autograd graph is kept.
+        with torch.set_grad_enabled(torch.is_grad_enabled() and len(self.chunks) == 1):
             for chunk in self.chunks:
                 self._states.append(_random_state())
                 parts.append(encode(batch.part(chunk)))
-        value = torch.cat(parts)
-        self.value = value[torch.from_numpy(np.concatenate(self.chunks)).argsort().to(value.device)].requires_grad_()
+        self._first, value = parts[0], torch.cat(parts).detach()
+        self.value = value[torch.from_numpy(order).argsort().to(value.device)].requires_grad_()
 
     def backward(self) -> None:
         """Pass the gradient that `value` has collected on to the encoder's parameters."""
-        gradient = self.value.grad
-        if gradient is None:
-            return
-        if len(self.chunks) == 1:
-            if self._graph.requires_grad:
-                self._graph.backward(gradient)
-            return
         for chunk, state in zip(self.chunks, self._states, strict=True):
-            after = _random_state()
-            _set_random_state(*state)  # the second pass draws the same dropout as the first
-            vectors = self._encode(self._batch.part(chunk))
-            _set_random_state(*after)
+            if self.value.grad is None:
+                return
+            vectors = self._first if len(self.chunks) == 1 else self._again(chunk, state)
             if vectors.requires_grad:
-                vectors.backward(gradient[torch.from_numpy(chunk).to(gradient.device)])
+                vectors.backward(self.value.grad[torch.from_numpy(chunk)])
+
+    def _again(self, chunk: NDArray[np.int64], state: tuple[Tensor, Tensor | None]) -> Tensor:
+        after = _random_state()
+        _set_random_state(*state)  # the second pass draws the same dropout as the first
+        vectors = self._encode(self._batch.part(chunk))
+        _set_random_state(*after)
+        return vectors
 
 
 def _random_state() -> tuple[Tensor, Tensor | None]:
@@ -137,7 +134,7 @@ class Texts:
         # The batch's own queries are the seed: a resumed training draws the same, and another pass draws anew.
         alone = np.random.default_rng(batch.queries).random(len(batch.passages))[part] < self.plain_share
         texts = first, np.where(alone, -1, first_rows), self.passage_tokens, rows
-        return text_batch(*texts, self.encoder.template, settings.pair_length, settings.passage_length)
+        return Inputs.pairs(*texts, self.encoder.template, settings.pair_length, settings.passage_length).batch()
 
 
 def open_texts(encoder: DualEncoder, queries: Path, section: Encoder) -> Texts:
@@ -168,22 +165,18 @@ def batch_loss(
     return loss / len(batch.queries)
 
 
-class _Gather(torch.autograd.Function):
-    """All ranks' rows in their places. A row's gradients on all ranks are summed on the rank that owns it."""
+class _Sum(torch.autograd.Function):
+    """The sum over all ranks; so is a value's gradient."""
 
     @staticmethod
-    def forward(ctx, rows: Tensor, places: Tensor, count: int) -> Tensor:  # type: ignore[no-untyped-def]
-        ctx.places = places
-        everything = rows.new_zeros(count, *rows.shape[1:])
-        everything[places] = rows
-        dist.all_reduce(everything)  # every place is zero on all ranks but one: a sum of uneven shares, in order
-        return everything
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[no-untyped-def]
-        total = gradient.clone(memory_format=torch.contiguous_format)
+    def forward(ctx: object, value: Tensor) -> Tensor:
+        total = value.clone(memory_format=torch.contiguous_format)
         dist.all_reduce(total)
-        return total[ctx.places], None, None
+        return total
+
+    @staticmethod
+    def backward(ctx: object, gradient: Tensor) -> Tensor:
+        return _Sum.forward(ctx, gradient)
 
 
 def gather(rows: Tensor, places: Rows, count: int) -> Tensor:
@@ -193,7 +186,8 @@ def gather(rows: Tensor, places: Rows, count: int) -> Tensor:
     """
     if distributed.world_size() == 1:
         return rows
-    result: Tensor = _Gather.apply(rows, torch.from_numpy(places), count)  # type: ignore[no-untyped-call]
+    mine = rows.new_zeros(count, *rows.shape[1:]).index_copy(0, torch.from_numpy(places).to(rows.device), rows)
+    result: Tensor = _Sum.apply(mine)  # type: ignore[no-untyped-call]  # each place is zero on all ranks but one
     return result
 
 

@@ -28,24 +28,23 @@ class Ragged:
     @classmethod
     def of_lists(cls, lists: pl.Series) -> Self:
         """The lists of a column."""
-        values = lists.explode(empty_as_null=False).to_numpy().astype(np.int64)
-        return cls.of_sizes(values, lists.list.len().to_numpy())
+        ends = np.cumsum(lists.list.len().to_numpy(), dtype=np.int64)
+        return cls(lists.explode(empty_as_null=False).to_numpy().astype(np.int64), np.concatenate([[0], ends]))
 
-    @classmethod
-    def of_sizes(cls, values: Rows, sizes: Rows) -> Self:
-        """Lists of these sizes, one after another."""
-        return cls(values, np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]))
+    def sizes(self, items: Rows) -> Rows:
+        """Members of some lists. *Shape:* (n,) -> (n,)."""
+        return self.offsets[items + 1] - self.offsets[items]
 
     def draw(self, items: Rows, count: int, generator: np.random.Generator) -> Rows:
         """`count` drawn members of each of the lists `items`, all different if there are so many.
 
         *Shape:* items (n,) -> (n, count). Lists must not be empty.
         """
-        sizes = self.offsets[items + 1] - self.offsets[items]
-        start = generator.random(len(items)) * sizes
+        begin, sizes = self.offsets[items][:, None], self.sizes(items)[:, None]
+        start = generator.random((len(items), 1)) * sizes
         # Steps of equal size round the list from a random start hit different members as long as count <= size.
-        order = start[:, None] + np.arange(count) * np.maximum(1, sizes // max(1, count))[:, None]
-        drawn: Rows = self.values[self.offsets[items][:, None] + order.astype(np.int64) % sizes[:, None]]
+        order = start + np.arange(count) * np.maximum(1, sizes // max(1, count))
+        drawn: Rows = self.values[begin + order.astype(np.int64) % sizes]
         return drawn
 
 
@@ -80,19 +79,19 @@ class Examples:
         return np.concatenate([[0.0], np.cumsum(cast(NDArray[np.float64], self.weights))])
 
     def weighed(self, counts: pl.DataFrame) -> Self:
-        """These examples with counts as weights; a positive that M_ce found weighs as much as one logged once."""
+        """With counts as weights; a positive that M_ce found weighs as much as one logged once."""
         if counts.is_empty():
             return self
-        sizes = np.diff(self.positives.offsets)
-        pairs = pl.DataFrame({"query": np.repeat(self.queries, sizes), "passage": self.positives.values})
+        query = np.repeat(self.queries, np.diff(self.positives.offsets))
+        pairs = pl.DataFrame({"query": query, "passage": self.positives.values})
         wide = counts.with_columns(pl.col("query", "passage").cast(pl.Int64))
         found = pairs.join(wide, on=["query", "passage"], how="left", maintain_order="left")
         return replace(self, weights=found["count"].fill_null(1).to_numpy().astype(np.float64))
 
     def known_pairs(self) -> pl.DataFrame:
         """The pairs that are known to be relevant, columns query, passage: labelled ones, and those that M_ce found."""
-        columns = {"query": self.known // self.n_passages, "passage": self.known % self.n_passages}
-        return pl.DataFrame(columns, schema={"query": pl.Int32, "passage": pl.Int32})
+        query, passage = np.divmod(self.known, self.n_passages)
+        return pl.DataFrame({"query": query, "passage": passage}, schema={"query": pl.Int32, "passage": pl.Int32})
 
     @cached_property
     def _spared(self) -> Rows:
@@ -119,9 +118,8 @@ class Examples:
         """
         if self._spared is self.known:
             return queries[:0], queries[:0]
-        first = np.searchsorted(self._spared, queries * self.n_passages)
-        count = np.searchsorted(self._spared, (queries + 1) * self.n_passages) - first
-        at, query = spans(first, count)
+        first, end = (np.searchsorted(self._spared, (queries + more) * self.n_passages) for more in (0, 1))
+        at, query = spans(first, end - first)
         passages, place = self.identical.with_copies(self._spared[at] % self.n_passages)
         query = query[place]
         others = ~contains(self.known, queries[query] * self.n_passages + passages)
@@ -156,10 +154,13 @@ def to_examples(
     )
 
 
-def open_examples(path: Path, queries: Path, own: str | Path = "train", *, scored: bool = False) -> Examples:
+def open_examples(
+    table: pl.DataFrame | Path, queries: Path, own: str | Path = "train", *, scored: bool = False
+) -> Examples:
     """An EXAMPLES table of the table `queries`, with the counts of a log as weights; `own`: as of `Identical.read`."""
     identical, n_passages = Identical.read(project.IDENTICAL, own), count_rows(project.PASSAGES)
-    examples = to_examples(read_table(path, EXAMPLES), n_passages, identical=identical, scored=scored)
+    table = read_table(table, EXAMPLES) if isinstance(table, Path) else table
+    examples = to_examples(table, n_passages, identical=identical, scored=scored)
     return examples.weighed(pair_counts(queries, project.COUNTS, project.PASSAGES))
 
 
@@ -183,13 +184,12 @@ class TrainingBatch:
 
 def draw_batch(examples: Examples, items: Rows, negatives: int, generator: np.random.Generator) -> TrainingBatch:
     """Draw one positive and `negatives` hard negatives for each item; an item without any gets random passages."""
-    queries = examples.queries[items]
     positives = examples.draw_positives(items, generator)
     hard = generator.integers(examples.n_passages, size=(len(items), negatives))
-    have = np.diff(examples.negatives.offsets)[items] > 0
+    listed = examples.negatives.sizes(items) > 0
     if negatives:
-        hard[have] = examples.negatives.draw(items[have], negatives, generator)
-    return TrainingBatch(queries, np.concatenate([positives, hard.reshape(-1)]))
+        hard[listed] = examples.negatives.draw(items[listed], negatives, generator)
+    return TrainingBatch(examples.queries[items], np.concatenate([positives, hard.reshape(-1)]))
 
 
 def seed_of(*numbers: int) -> int:
@@ -198,13 +198,8 @@ def seed_of(*numbers: int) -> int:
 
 
 def stream(seed: int, section: str) -> int:
-    """The seed of the batches of a section of params.yaml: two trainings draw different ones, unless they share it."""
+    """The seed of the batches of a section of params.yaml: two trainings draw different ones."""
     return seed_of(seed, zlib.crc32(section.encode()))
-
-
-def chunks(rows: Rows, size: int) -> list[Rows]:
-    """Consecutive parts of at most `size` rows."""
-    return [rows[first : first + size] for first in range(0, len(rows), size)]
 
 
 def local_share(items: Rows) -> Rows:

@@ -32,7 +32,7 @@ CLIP = 1.0
 WARMUP = 0.1  # share of the steps over which learning rates rise
 M_TRIM_THRESHOLD, M_MMAP_MAX, NEVER = -1, -4, 2**31 - 1  # <malloc.h>
 
-HISTORY = "history.csv"  # in a trained model's folder, written last
+HISTORY = "history.csv"  # in a trained model's folder
 History = list[dict[str, Any]]
 COLUMNS = {"phase": pl.String, "step": pl.Int64, "loss": pl.Float64, "dev_rr10": pl.Float64}
 
@@ -79,26 +79,27 @@ def fit(
     name: str,
     title: str,
     seed: int,
-    evaluate_every: int | None = None,
+    evaluations: int = 0,
     start: float | None = None,
 ) -> History:
     """Train `task`, and return one row per optimiser step or evaluation: phase, step, loss, dev_rr10.
 
-    Afterwards its modules hold the weights of the best dev score, the weights before training included; of equal scores
-    the earliest counts. Without evaluation they hold the last weights. If `folder` holds checkpoints, training resumes.
+    So many `evaluations` on dev are evenly spread, the last one at the end; before them the start is scored, unless its
+    score `start` is known. Afterwards the task's modules hold the weights of the best score, of equal ones the
+    earliest, or without evaluations the last weights. If `folder` holds checkpoints, training resumes.
 
     `groups` are AdamW's, with `params` and `lr`; `name` is the phase's in the history, and `title` is what the log
-    calls it. `start` is the dev score of the weights before training, where it is known.
+    calls it.
     """
     keep_freed_memory()
     parameters = [parameter for group in groups for parameter in group["params"]]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
-    base_rates = [group["lr"] for group in groups]
-    run = _Run(task, optimizer, folder, name, title, evaluate_every, start)
+    rates = [group["lr"] for group in groups]
+    run = _Run(task, optimizer, folder, name, title, evaluations, start)
     with tqdm(total=len(task), initial=run.step, desc=title, unit=" steps") as bar:
         while run.step < len(task):
             torch.manual_seed(seed_of(seed, run.step, distributed.rank()))
-            for group, rate in zip(optimizer.param_groups, base_rates, strict=True):
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate * rate_factor(run.step, len(task))
             optimizer.zero_grad(set_to_none=True)
             loss = sum_value(task.step(run.step))
@@ -119,15 +120,10 @@ def fit_evenly(
     task: Task, model: DualEncoder | CrossEncoder, rate: float, params: Params, folder: Path, *, name: str, title: str
 ) -> None:
     """Train one model, with `dev.evaluations` dev scores after the start's, and write it with its learning curve."""
-    groups, every = [parameter_group(model, rate)], evaluate_every(len(task), params.dev.evaluations)
-    history = fit(task, groups, folder / WORK, name=name, title=title, seed=params.seed, evaluate_every=every)
+    groups, evaluations = [parameter_group(model, rate)], params.dev.evaluations
+    history = fit(task, groups, folder / WORK, name=name, title=title, seed=params.seed, evaluations=evaluations)
     model.save(folder)
     write_history(folder / HISTORY, history)
-
-
-def evaluate_every(steps: int, evaluations: int) -> int:
-    """Steps between evaluations that are evenly spread over a training, the last one at its end."""
-    return max(1, math.ceil(steps / evaluations))
 
 
 def keep_freed_memory() -> None:
@@ -150,7 +146,7 @@ class _Run:
     folder: Path
     name: str
     title: str
-    evaluate_every: int | None
+    evaluations: int
     start: float | None
     step: int = 0
     best: float | None = None
@@ -158,19 +154,20 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.last, self.best_path = self.folder / "last.pt", self.folder / "best.pt"
+        self.every = math.ceil(len(self.task) / self.evaluations) if self.evaluations else 0
         self.saved = time.monotonic()
         distributed.barrier()
         if self.last.exists():
             vars(self).update(load_checkpoint(self.last, self.task.modules, self.optimizer))
             log.info("%s: resuming at step %d of %d", self.title, self.step, len(self.task))
-        elif self.evaluate_every and len(self.task):
+        elif self.every:
             self.evaluate(self.start)
 
     def after_step(self, loss: float) -> None:
         self.step += 1
         self.history.append({"phase": self.name, "step": self.step, "loss": loss, "dev_rr10": None})
         is_over = self.step == len(self.task)
-        if self.evaluate_every and (self.step % self.evaluate_every == 0 or is_over):
+        if self.every and (self.step % self.every == 0 or is_over):
             self.evaluate()
         if time.monotonic() - self.saved > CHECKPOINT_SECONDS or is_over:
             self.save(self.last, self.optimizer)
