@@ -25,7 +25,11 @@ from gnn_encoder.pipeline.project import CONTROL, HYBRID, JUDGED, MAIN, METRICS,
 RESULTS, DEFAULT = Path("results"), "default"
 TOLERANCE = 0.01  # what another processor, which rounds otherwise, may change of a measure
 BASE = "dual_encoder"
-SETS = {"a sample of InsuranceQA": METRICS / MAIN, "Commands, a query log": RESULTS / "tldr" / "metrics" / MAIN}
+SETS = {"a sample of InsuranceQA": METRICS / MAIN}
+SETS |= {
+    title: RESULTS / name / "metrics" / MAIN
+    for name, title in {"tldr": "Commands, a query log", "bible": "Bible topics, a log of votes"}.items()
+}
 app = typer.Typer(help=str(__doc__).replace("\n\n", "\n\n\b\n"), add_completion=False, rich_markup_mode=None)
 Told = Annotated[str, typer.Option()]
 
