@@ -16,6 +16,7 @@ from typer.exceptions import TyperException
 from gnn_encoder.base.errors import UserError, not_built, report_errors, shorten
 from gnn_encoder.base.files import is_empty, without_marks
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Encoder
 from gnn_encoder.pipeline.project import HYBRID, MAIN, registry
 
 
@@ -122,13 +123,19 @@ def init(
     if data is None:
         from gnn_encoder.pipeline.experiment import change
 
-        told = change(arguments or [])
+        told = change(arguments or [], _base_model)
     else:
         from gnn_encoder.init import fit_params
 
         told = fit_params(data, path, arguments or [])
     for line in told:
         typer.echo(line)
+
+
+def _base_model(params: Encoder) -> str:
+    from gnn_encoder.init import describe_base_model  # loads torch, which takes seconds
+
+    return describe_base_model(params)
 
 
 @command("results", "results all")

@@ -20,12 +20,12 @@ from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.evaluate.measures import parse
 from gnn_encoder.gnn.masking import fold_count
 from gnn_encoder.pipeline import experiment
-from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.params import Encoder, Params, load_params
 from gnn_encoder.search.faiss_index import new_index
 from gnn_encoder.text.batches import padded, single_batch
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.pretrained import Source, read_stated
+from gnn_encoder.text.pretrained import Source, read_stated, resolve
 from gnn_encoder.text.tokens import TextTokens, title_separator
 
 SAMPLE = 10_000  # most texts whose tokens are counted
@@ -133,6 +133,14 @@ def fit_params(source: str, path: Path | None, arguments: Sequence[str]) -> Iter
     yield _time(params, encoder.eval(), found)
     yield from (f"! {line}" for line in _warnings(params, found, longest))
     yield "params.yaml is written: `git diff params.yaml` shows it, `bash scripts/reproduce.sh` runs it"
+
+
+def describe_base_model(params: Encoder) -> str:
+    """How a base model is used, which must be one that can be trained; one of a hub is fetched by the run."""
+    if not Path(resolve(params.model)).is_dir():
+        return f"{params.model} is no folder here: it will be taken from the hub"
+    DualEncoder.from_pretrained(params).freeze_lower(params.frozen_layers)
+    return read_stated(Source.of(params)).description(params)
 
 
 # --- values -----------------------------------------------------------------------------------------------------------

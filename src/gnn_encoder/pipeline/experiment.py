@@ -6,7 +6,7 @@ in two places alone: params.yaml, and the model of its section.
 
 import io
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -43,30 +43,22 @@ def lay_over(
     return [f"{name}: {as_yaml(a)} -> {as_yaml(b)}" for name, (a, b) in changes.items() if a != b]
 
 
-def change(arguments: Sequence[str]) -> Iterator[str]:
-    """Lay a config, and then single values, over params.yaml, and tell what changed; a mistake is told before."""
+def change(arguments: Sequence[str], base_model: Callable[[Encoder], str]) -> Iterator[str]:
+    """Lay a config, and then single values, over params.yaml, and tell what changed; a mistake is told before.
+
+    `base_model` says how a base model is used, and refuses one that cannot be trained.
+    """
     params, named = preview(arguments), {argument.partition("=")[0] for argument in arguments}
     at = params.data.path
     is_missing = at is not None and not Path(at).expanduser().exists()
     if is_missing and "data.path" in named:
         raise UserError(f"data.path is {at}: no such file or folder; correct it")
     if "encoder.model" in named:
-        yield _base_model(params.encoder)
+        yield base_model(params.encoder)
     changed = lay_over(arguments)
     yield from changed or ["params.yaml has these values already."]
     if is_missing and any(line.startswith("data.path: ") for line in changed):
         yield f"! data.path is {at}, which is not there: name yours, `gnn-encoder init data.path=FOLDER`"
-
-
-def _base_model(params: Encoder) -> str:
-    """How a base model is used, which must be one that can be trained; one of a hub is fetched by the run."""
-    from gnn_encoder.text.encoder import DualEncoder  # loads torch, which takes seconds
-    from gnn_encoder.text.pretrained import Source, read_stated, resolve
-
-    if not Path(resolve(params.model)).is_dir():
-        return f"{params.model} is no folder here: it will be taken from the hub"
-    DualEncoder.from_pretrained(params).freeze_lower(params.frozen_layers)
-    return read_stated(Source.of(params)).description(params)
 
 
 def preview(arguments: Sequence[str], path: Path = PARAMS) -> Params:
