@@ -19,8 +19,6 @@ from gnn_encoder.train.dev import Views
 from gnn_encoder.train.dual_encoder import Texts, open_texts, train_dual_encoder
 from gnn_encoder.train.examples import open_examples
 
-PLAIN_SHARE = 0.75  # of the passages of fine-tuning that are read alone, where the passage alone is a view too
-
 
 def main(stage: Stage) -> None:
     """Pre-train the base model on generated queries; fine-tune it on labelled ones."""
@@ -30,7 +28,7 @@ def main(stage: Stage) -> None:
     encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
     file = project.EXAMPLES if section.examples == "denoised" else project.BM25_EXAMPLES
     examples, part = open_examples(file, queries, scored=True), "dual_cross.finetune"
-    texts, views = read_texts(encoder, queries, params, alone=PLAIN_SHARE if section.has_plain_view else 0.0)
+    texts, views = read_texts(encoder, queries, params)
     train_dual_encoder(texts, examples, part, params, stage.scratch, title=title, views=views)
 
 
@@ -39,16 +37,18 @@ def pretrain(params: Params, folder: Path, *, paired: bool, title: str) -> None:
     section, identical = params.dual_cross, Identical.read(project.IDENTICAL, None)
     encoder = DualEncoder.from_pretrained(params.encoder, pair_length=section.max_length if paired else None)
     examples = generated_examples(count_rows(project.PASSAGES), section.views, section.queries, params.seed, identical)
-    texts, views = read_texts(encoder, project.GENERATED_QUERIES, params, alone=1.0)
-    train_dual_encoder(texts, examples, "dual_cross.pretrain", params, folder, title=title, views=views)
+    texts, views = read_texts(encoder, project.GENERATED_QUERIES, params)
+    train_dual_encoder(
+        replace(texts, alone=True), examples, "dual_cross.pretrain", params, folder, title=title, views=views
+    )
 
 
-def read_texts(encoder: DualEncoder, queries: Path, params: Params, *, alone: float) -> tuple[Texts, Views | None]:
-    """What is read in training (Eq. 7, 8), a share `alone` of the passages without a query, and by E_P in search."""
-    section, texts = params.dual_cross, open_texts(encoder, queries, params.encoder)
-    generated = open_generated(encoder, len(texts.passage_tokens), section.views)
-    views = open_views(encoder, section) if encoder.settings.pair_length is not None else None
-    return replace(texts, beside=generated if section.has_plain_view else None, plain_share=alone), views
+def read_texts(encoder: DualEncoder, queries: Path, params: Params) -> tuple[Texts, Views | None]:
+    """What is read in training (Eq. 7, 8), and by E_P in search."""
+    texts = open_texts(encoder, queries, params.encoder)
+    open_generated(encoder, len(texts.passage_tokens), params.dual_cross.views)  # checks, also for the baseline
+    views = open_views(encoder, params.dual_cross) if encoder.settings.pair_length is not None else None
+    return texts, views
 
 
 if __name__ == "__main__":

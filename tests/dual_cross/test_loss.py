@@ -9,10 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from gnn_encoder.text.batches import Inputs, single_batch
+from gnn_encoder.text.batches import single_batch
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source, load_tokenizer
-from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dual_encoder import Texts, contrastive_step
 from gnn_encoder.train.examples import Examples, TrainingBatch
 
@@ -66,30 +65,10 @@ def test_loss_and_gradients(
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.25])
-def test_passages_beside_their_own_generated_queries(
-    tiny_model: Path, texts: Texts, generated: TextTokens, share: float
-) -> None:
-    """As they are searched: whatever is asked, and never the generated query that is asked itself.
-
-    Which ones are read alone, the batch's queries decide: in any part, and again in a training that was resumed.
-    """
+def test_pre_training_reads_passages_alone(tiny_model: Path, texts: Texts) -> None:
     encoder = pair_encoder(tiny_model)
-    made = Texts(encoder, generated, texts.passage_tokens, generated, plain_share=share)
-    alone = [False, True, True, False] if share else [False] * 4
-    assert alone == (np.random.default_rng([4, 6]).random(4) < share).tolist()
-    # Of passage p the views are 3 p, 3 p + 1, 3 p + 2; query 4 is view 1 of passage 1, 6 view 0 of passage 2.
-    batch, beside = TrainingBatch(np.array([4, 6]), np.array([1, 2, 9, 0])), [5, 7, 29, 1]
-    whole = made.passages_of(batch, np.arange(4))
-    for place, row in enumerate(batch.passages[:, None]):
-        one, pair = made.passages_of(batch, np.array([place])), (generated, np.array([beside[place]]))
-        expected = (
-            single_batch(texts.passage_tokens, row, encoder.template, 16)
-            if alone[place]
-            else Inputs.pairs(*pair, texts.passage_tokens, row, encoder.template, PAIR_LENGTH).batch()
-        )
-        for field in ("input_ids", "attention_mask", "token_type_ids"):
-            wanted = getattr(expected, field)
-            assert getattr(one, field).tolist() == wanted.tolist()
-            assert getattr(whole, field)[place, : wanted.shape[1]].tolist() == wanted[0].tolist()
-        assert whole.attention_mask[place].sum() == expected.attention_mask.sum()
+    made = Texts(encoder, texts.query_tokens, texts.passage_tokens, alone=True)
+    found = made.passages_of(BATCH, np.array([0, 7, 2]))
+    expected = single_batch(texts.passage_tokens, BATCH.passages[[0, 7, 2]], encoder.template, 16)
+    for field in ("input_ids", "attention_mask", "token_type_ids"):
+        assert getattr(found, field).tolist() == getattr(expected, field).tolist()

@@ -63,7 +63,7 @@ def test_generated_examples_by_hand() -> None:
 
 
 def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> None:
-    changed = change(params, queries=50, pool="mean")
+    changed = change(params, queries=50)
     found = [pretrain(changed, tmp_path / str(paired), paired=paired) for paired in (False, True)]
     assert len(found[0]) == len(found[1]) == params.dual_cross.pretrain.steps
     for one, other in zip(*found, strict=True):

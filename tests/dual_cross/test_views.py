@@ -10,9 +10,8 @@ import torch.nn.functional as F
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import Origin, open_matrix, read_manifest
-from gnn_encoder.dual_cross.views import measure_queries, open_generated, rouge_l, view_inputs, write_means
+from gnn_encoder.dual_cross.views import measure_queries, open_generated, rouge_l, view_inputs
 from gnn_encoder.pipeline import project
-from gnn_encoder.search.exact import Pool
 from gnn_encoder.text import corpus
 from gnn_encoder.text.corpus import encode_corpus
 from gnn_encoder.text.encoder import DualEncoder
@@ -38,37 +37,29 @@ def encoder(tiny_model: Path) -> DualEncoder:
     return encoder.for_inference()
 
 
-def one_by_one(encoder: DualEncoder, tables: Path, *, plain: bool) -> np.ndarray:
-    """Each passage alone, where `plain`, and with each of its queries, by transformers. *Shape:* (12 * views, 32)."""
+def one_by_one(encoder: DualEncoder, tables: Path) -> np.ndarray:
+    """Each passage with each of its queries, by transformers. *Shape:* (12 * views, 32)."""
     queries = pl.read_parquet(tables / project.GENERATED_QUERIES)["text"].to_list()
     vectors = []
     for row, passage in enumerate(pl.read_parquet(tables / "passages.parquet")["text"]):
-        pairs = [((query, passage), PAIR_LENGTH) for query in queries[row * VIEWS : (row + 1) * VIEWS]]
-        for texts, length in [((passage,), 16), *pairs][0 if plain else 1 :]:
-            options = {"truncation": "longest_first", "max_length": length, "return_tensors": "pt"}
+        for query in queries[row * VIEWS : (row + 1) * VIEWS]:
+            options = {"truncation": "longest_first", "max_length": PAIR_LENGTH, "return_tensors": "pt"}
             with torch.no_grad():
-                states = encoder.passage(**encoder.tokenizer(*texts, **options)).last_hidden_state[0]
+                states = encoder.passage(**encoder.tokenizer(query, passage, **options)).last_hidden_state[0]
             vectors.append(F.normalize(states.float().mean(dim=0), dim=0).numpy())
     encoder.tokenizer._tokenizer.no_truncation()
     return np.stack(vectors)
 
 
-@pytest.mark.parametrize("plain", [False, True])
 def test_equals_each_by_itself(
-    encoder: DualEncoder, generated: TextTokens, texts: Texts, tables: Path, tmp_path: Path, plain: bool
+    encoder: DualEncoder, generated: TextTokens, texts: Texts, tables: Path, tmp_path: Path
 ) -> None:
-    """With `plain`, the passage alone is its first view."""
-    inputs, views = view_inputs(encoder, generated, texts.passage_tokens, VIEWS, plain=plain), VIEWS + plain
-    encode_corpus(encoder, inputs, tmp_path / "out", dtype="float32", batch_tokens=64, origin=ORIGIN, views=views)
-    found = open_matrix(tmp_path / "out")
-    np.testing.assert_allclose(found, one_by_one(encoder, tables, plain=plain), atol=2e-6)
-    assert read_manifest(tmp_path / "out").views == views and found.shape == (12 * views, 32)
-    if plain:  # the passage alone counts half, and its other views together as much
-        write_means(tmp_path / "out", tmp_path, Pool("mean", 0.5), dtype="float32", origin=ORIGIN)
-        of = found.reshape(12, views, 32)
-        np.testing.assert_allclose(open_matrix(tmp_path), of[:, 0] / 2 + of[:, 1:].sum(axis=1) / 6, atol=1e-6)
-        assert read_manifest(tmp_path).views == 1
-    between = np.abs(found[0::views] - found[1::views]).max(axis=1)
+    inputs = view_inputs(encoder, generated, texts.passage_tokens, VIEWS)
+    encode_corpus(encoder, inputs, tmp_path, dtype="float32", batch_tokens=64, origin=ORIGIN, views=VIEWS)
+    found = open_matrix(tmp_path)
+    np.testing.assert_allclose(found, one_by_one(encoder, tables), atol=2e-6)
+    assert read_manifest(tmp_path).views == VIEWS and found.shape == (12 * VIEWS, 32)
+    between = np.abs(found[0::VIEWS] - found[1::VIEWS]).max(axis=1)
     assert (between > 1e-3).all()  # views of one passage that cannot be told apart would prove nothing
 
 

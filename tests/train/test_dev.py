@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 import torch
 
-from gnn_encoder.search.exact import Pool
 from gnn_encoder.text import cross_encoder as encoded_pairs
 from gnn_encoder.text.batches import Inputs, single_batch
 from gnn_encoder.text.cross_encoder import CrossEncoder
@@ -84,9 +83,9 @@ def reciprocal_rank(scores: np.ndarray, relevant: np.ndarray) -> float:
     return 1.0 / (1 + int((scores > scores[relevant].max()).sum()))
 
 
-@pytest.mark.parametrize(("pool", "views", "window"), [("max", 3, 2), ("mean", 3, 100), ("max", 1, 2)])
+@pytest.mark.parametrize(("views", "window"), [(3, 2), (3, 100), (1, 2)])
 def test_retrieval_by_views(
-    texts: Texts, tiny_model: Path, monkeypatch: pytest.MonkeyPatch, pool: str, views: int, window: int
+    texts: Texts, tiny_model: Path, monkeypatch: pytest.MonkeyPatch, views: int, window: int
 ) -> None:
     """View r of a passage is query (r + passage) % 8 read together with it."""
     monkeypatch.setattr(dev, "WINDOW", window)
@@ -95,7 +94,7 @@ def test_retrieval_by_views(
     inputs = Inputs(
         *tokens, 12 * views, lambda rows: ((rows % views + rows // views) % 8, rows // views), template, 20, 20
     )
-    found = dev.retrieval_score(encoder, SAMPLE, tokens[0], Views(inputs=inputs, count=views, pool=Pool(pool)), 64)
+    found = dev.retrieval_score(encoder, SAMPLE, tokens[0], Views(inputs=inputs, count=views), 64)
     assert encoder.training, "and goes on training"
     encoder.eval()
     scores = np.zeros((3, 5, views))
@@ -105,8 +104,7 @@ def test_retrieval_by_views(
             for view in range(views):
                 rows = tokens[0], np.array([(view + passage) % 8]), tokens[1], np.array([passage])
                 scores[:, at, view] = queries @ encoder.encode_passages(Inputs.pairs(*rows, template, 20).batch())[0]
-    scores = {"max": scores.max(axis=2), "mean": scores.mean(axis=2)}[pool]
-    expected = [reciprocal_rank(one, mask) for one, mask in zip(scores, RELEVANT, strict=True)]
+    expected = [reciprocal_rank(one, mask) for one, mask in zip(scores.max(axis=2), RELEVANT, strict=True)]
     assert found == pytest.approx(np.mean(expected)) and 0 < found < 1
 
 

@@ -11,19 +11,16 @@ from numpy.typing import NDArray
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.judgements import Identical
-from gnn_encoder.base.matrix import Matrix, Origin, Rows, read_manifest
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import DualCross
-from gnn_encoder.search.exact import Pool
 from gnn_encoder.text.batches import Inputs
-from gnn_encoder.text.corpus import open_passages, open_queries, transform_corpus
+from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import Views
 from gnn_encoder.train.examples import Examples, Ragged
 
 log = logging.getLogger(__name__)
-PLAIN_WEIGHT = 0.5  # of the passage read alone, in the mean of its views
 
 
 def open_generated(encoder: DualEncoder, n_passages: int, views: int) -> TextTokens:
@@ -35,52 +32,26 @@ def open_generated(encoder: DualEncoder, n_passages: int, views: int) -> TextTok
     return queries
 
 
-def view_inputs(
-    encoder: DualEncoder, queries: TextTokens, passages: TextTokens, views: int, *, plain: bool = False
-) -> Inputs:
-    """The inputs of E_P: row r is generated query r with passage r // views, d_j^i = CE_d(q_j^i + d_j) (Eq. 10).
-
-    If `plain`, each passage's views begin with the passage alone, and so are one more.
-    """
-    first, length = int(plain), encoder.settings.pair_length
+def view_inputs(encoder: DualEncoder, queries: TextTokens, passages: TextTokens, views: int) -> Inputs:
+    """The inputs of E_P: row r is generated query r with passage r // views, d_j^i = CE_d(q_j^i + d_j) (Eq. 10)."""
+    length = encoder.settings.pair_length
     assert length is not None, "this encoder reads passages alone"
-
-    def rows_of(rows: Rows) -> tuple[Rows, Rows]:
-        passage, view = np.divmod(rows, first + views)
-        return np.where(view < first, -1, passage * views + view - first), passage
-
     return Inputs(
         first=queries,
         second=passages,
-        size=len(passages) * (first + views),
-        rows_of=rows_of,
+        size=len(passages) * views,
+        rows_of=lambda rows: (rows, rows // views),
         template=encoder.template,
         pair_length=length,
-        single_length=encoder.settings.passage_length,
+        single_length=length,
     )
 
 
 def open_views(encoder: DualEncoder, section: DualCross) -> Views:
     """What E_P reads in search, as section `dual_cross` says."""
     passages = open_passages(encoder)
-    queries, plain = open_generated(encoder, len(passages), section.views), section.has_plain_view
-    inputs = view_inputs(encoder, queries, passages, section.views, plain=plain)
-    return Views(inputs=inputs, count=section.vectors, pool=Pool(section.pool, PLAIN_WEIGHT if plain else None))
-
-
-def write_means(source: Path, folder: Path, pool: Pool, *, dtype: str, origin: Origin) -> None:
-    """Write the matrix of the mean of each passage's views, which `pool` weighs, from the matrix of views.
-
-    *Shape:* (passages * views, d) -> (passages, d).
-    """
-    views = read_manifest(source).views
-    weights = pool.weights(views)
-
-    def mean(_: int, block: Matrix) -> Matrix:
-        means: Matrix = np.einsum("pvd,v->pd", block.reshape(-1, views, block.shape[1]), weights)
-        return means
-
-    transform_corpus(source, folder, dtype=dtype, origin=origin, transform=mean, of=views)
+    queries = open_generated(encoder, len(passages), section.views)
+    return Views(inputs=view_inputs(encoder, queries, passages, section.views), count=section.views)
 
 
 def generated_examples(

@@ -187,22 +187,11 @@ class DualCross(Section):
     generator: Generator
     generated: Annotated[int, Field(ge=1, le=127)]
     views: Annotated[int, Field(ge=1, le=127)]
-    pool: Literal["max", "mean"]
     queries: Count | None
     max_length: Annotated[int, Field(ge=8)]
     examples: Literal["denoised", "bm25"] = "denoised"
     pretrain: Contrastive
     finetune: Contrastive
-
-    @property
-    def vectors(self) -> int:
-        """Views of a passage, the plain one included."""
-        return self.views + self.has_plain_view
-
-    @property
-    def has_plain_view(self) -> bool:
-        """Whether the passage read alone is a view too, the first."""
-        return self.pool == "mean"
 
 
 class CachePassages(Section):

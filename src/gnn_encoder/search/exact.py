@@ -6,9 +6,8 @@ one selection of the k least numbers finds the best passages with their ties, in
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,33 +22,6 @@ HALF, MOST = 2**32 - 1, 2**31 - 1  # the lower 32 bits of a number, and all of a
 MISSING = np.finfo(np.float32).min  # FAISS's score where it found nothing
 Keys = NDArray[np.int64]  # or a torch.Tensor of int64
 Ranking = tuple[Rows, Scores]  # of passages; *Shape:* (queries, depth) both, best first
-
-
-@dataclass(frozen=True)
-class Pool:
-    """The score of a passage with views d_j^1 ... d_j^v for a query q, from s_i = q^T d_j^i.
-
-    max   s(q, d_j) = max_i s_i        (Dual-Cross-Encoder Eq. 11)
-    mean  s(q, d_j) = sum_i w_i s_i = q^T (sum_i w_i d_j^i): one vector a passage does it; w_i = 1/v, or `plain` for the
-          first view, which is the passage alone, and what is left for the others in equal parts
-    """
-
-    kind: Literal["max", "mean"] = "max"
-    plain: float | None = None  # weight of the first view in the mean; None: as that of any other
-
-    def scores(self, of_views: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Scores of passages from those of their views. *Shape:* (..., views) -> (...)."""
-        return np.asarray(of_views.max(axis=-1) if self.kind == "max" else of_views @ self.weights(of_views.shape[-1]))
-
-    def weights(self, views: int) -> NDArray[np.float32]:
-        """Of the views in their mean; they sum to 1. *Shape:* (views,)."""
-        weights = np.full(views, 1 / views, dtype=np.float32)
-        if self.plain is not None and views > 1:
-            weights[0], weights[1:] = self.plain, (1 - self.plain) / (views - 1)
-        return weights
-
-
-BEST = Pool()
 
 
 def exact_top_k(embeddings_folder: Path, queries: Matrix, k: int, *, name: str = "k") -> Ranking:

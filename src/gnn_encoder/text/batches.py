@@ -119,11 +119,10 @@ class Inputs:
         second_rows: Rows,
         template: Template,
         length: int,
-        single_length: int | None = None,
     ) -> Self:
-        """Row r is pair r, or where `first_rows` is -1 the second text alone. *Shape:* rows (n,) both."""
+        """Row r is pair r. *Shape:* rows (n,) both."""
         size, rows_of = len(first_rows), lambda rows: (first_rows[rows], second_rows[rows])
-        return cls(first, second, size, rows_of, template, length, single_length or length)
+        return cls(first, second, size, rows_of, template, length, length)
 
     def __len__(self) -> int:
         return self.size

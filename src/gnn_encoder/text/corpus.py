@@ -58,14 +58,14 @@ def encode_corpus(encoder: DualEncoder, inputs: Inputs, folder: Path, *, batch_t
     _write(folder, work, (len(inputs), encoder.dimension), **how)
 
 
-def transform_corpus(source: Path, folder: Path, *, of: int = 1, **how: Any) -> None:
-    """Write the transformed rows of an existing matrix, each made of `of` rows of it, which `transform` gets."""
+def transform_corpus(source: Path, folder: Path, **how: Any) -> None:
+    """Write the transformed rows of an existing matrix, window by window."""
     matrix = open_matrix(source)
 
     def work(numbers: Numbers) -> Iterator[tuple[int, Matrix]]:
-        return ((number, read_block(matrix, number * WINDOW * of, WINDOW * of)) for number in numbers)
+        return ((number, read_block(matrix, number * WINDOW, WINDOW)) for number in numbers)
 
-    _write(folder, work, (len(matrix) // of, matrix.shape[1]), **how)
+    _write(folder, work, matrix.shape, **how)
 
 
 def _write(

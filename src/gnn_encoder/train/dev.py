@@ -22,7 +22,6 @@ from gnn_encoder.data.answers import best_answered, judged_by_answers, with_answ
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import LEXICAL
-from gnn_encoder.search.exact import BEST, Pool
 from gnn_encoder.text.batches import WINDOW, Inputs, encode_rows
 from gnn_encoder.text.corpus import embed_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
@@ -122,11 +121,10 @@ def ranked(retrieved: NDArray[np.integer[Any]], n_passages: int, limit: int) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class Views:
-    """What E_P reads in search: rows r * count to (r + 1) * count - 1 are passage r, whose score `pool` makes."""
+    """What E_P reads in search: rows r * count to (r + 1) * count - 1 are passage r, scored by its best."""
 
     inputs: Inputs
     count: int = 1
-    pool: Pool = BEST
 
 
 def retrieval_score(
@@ -139,7 +137,7 @@ def retrieval_score(
         how = encoder.encode_passages, batch_tokens, encoder.dimension
         vectors = shared_rows(rows, WINDOW, encoder.dimension, lambda part: encode_rows(read.inputs, part, *how))
     sides = torch.from_numpy(asked).to(device()), vectors, sample.relevant
-    return float(reciprocal_ranks(*sides, own=sample.own, views=read.count, pool=read.pool).mean())
+    return float(reciprocal_ranks(*sides, own=sample.own, views=read.count).mean())
 
 
 def reranking_score(model: CrossEncoder, candidates: pl.DataFrame, pairs: Inputs, batch_tokens: int) -> float:
@@ -159,11 +157,11 @@ def reranked_reciprocal_rank(scored: pl.DataFrame) -> float:
 
 
 def reciprocal_ranks(
-    queries: Tensor, passages: Tensor, relevant: Mask, *, own: Mask | None = None, views: int = 1, pool: Pool = BEST
+    queries: Tensor, passages: Tensor, relevant: Mask, *, own: Mask | None = None, views: int = 1
 ) -> NDArray[np.float64]:
     """RR@10 of the queries, each of which ranks all passages but its `own` by their dot products.
 
-    With several views a passage's score is what `pool` makes of theirs.
+    With several views a passage's score is the best of theirs (Dual-Cross-Encoder Eq. 11).
 
     *Shape:* queries (q, d), passages (p * views, d), relevant and own (q, p) -> (q,).
     """
@@ -172,7 +170,7 @@ def reciprocal_ranks(
         part = slice(first, first + QUERIES_AT_A_TIME)
         scores = queries[part] @ passages.T
         if views > 1:
-            scores = torch.from_numpy(pool.scores(scores.unflatten(1, (-1, views)).cpu().numpy()))
+            scores = scores.unflatten(1, (-1, views)).amax(dim=2)
         if own is not None:
             scores[torch.from_numpy(own[part])] = -torch.inf
         top = scores.topk(min(CUTOFF, scores.shape[1]), dim=1).indices.cpu().numpy()

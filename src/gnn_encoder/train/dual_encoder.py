@@ -82,15 +82,13 @@ class Texts:
     """Queries and passages as batches for an encoder, which reads `batch_tokens` padded tokens at a time.
 
     With gradient it reads at a time what `chunk_size` passages of most tokens have. A Dual-Cross-Encoder reads passages
-    together with generated queries, `beside`, as many of each passage, in the passages' order, or with the training
-    query that the passage was drawn for; `plain_share` of them it reads alone.
+    together with the training query that each was drawn for, or, in pre-training, `alone`.
     """
 
     encoder: DualEncoder
     query_tokens: TextTokens
     passage_tokens: TextTokens
-    beside: TextTokens | None = None
-    plain_share: float = 0.0
+    alone: bool = False
     batch_tokens: int = 2**31
     chunk_size: int = 2**31
 
@@ -119,22 +117,14 @@ class Texts:
     def passages_of(self, batch: TrainingBatch, part: Rows) -> Batch:
         """The passages `batch.passages[part]` as E_P reads them: alone, or together with a query.
 
-        A Dual-Cross-Encoder reads `plain_share` of them alone, drawn at random, and each of the others with the query
-        that it was drawn for, f: (q, d+, d-) -> (q, q + d+, q + d-) (Dual-Cross-Encoder Eq. 8). With `beside` it is one
-        of the passage's own generated queries, as in the index, and another one than the training query itself.
+        A Dual-Cross-Encoder reads each with the query that it was drawn for, f: (q, d+, d-) -> (q, q + d+, q + d-)
+        (Dual-Cross-Encoder Eq. 8).
         """
-        settings, rows, asked = self.encoder.settings, batch.passages[part], batch.asked[part]
-        if settings.pair_length is None:
+        rows, length = batch.passages[part], self.encoder.settings.pair_length
+        if self.alone or length is None:
             return self.passages(rows)
-        first, first_rows = self.query_tokens, asked
-        if self.beside is not None:
-            # A generated training query in row r is view r % views of its passage: the next view is another query.
-            first, views = self.beside, len(self.beside) // len(self.passage_tokens)
-            first_rows = rows * views + (asked + 1) % views
-        # The batch's own queries are the seed: a resumed training draws the same, and another pass draws anew.
-        alone = np.random.default_rng(batch.queries).random(len(batch.passages))[part] < self.plain_share
-        texts = first, np.where(alone, -1, first_rows), self.passage_tokens, rows
-        return Inputs.pairs(*texts, self.encoder.template, settings.pair_length, settings.passage_length).batch()
+        texts = self.query_tokens, batch.asked[part], self.passage_tokens, rows
+        return Inputs.pairs(*texts, self.encoder.template, length).batch()
 
 
 def open_texts(encoder: DualEncoder, queries: Path, section: Encoder) -> Texts:
