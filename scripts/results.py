@@ -111,12 +111,12 @@ def readme_table() -> Table:
 def sets_table() -> Table:
     """All recorded results, a row each."""
     columns = ["set", "data", "M_de", "control", "best without a graph", "GNN-encoder", "above the control"]
-    columns += ["above the best", "hybrid", "minutes", "how"]
+    columns += ["above the best", "hybrid", "minutes", "made by"]
     rows = []
     for path in sorted(RESULTS.glob("*/record.json")):
         found, (_, *told) = read_json(path, Record), scores(path.parent / "metrics" / MAIN)
-        how = f"`{found.command}`, commit {found.commit}, {found.processor}"
-        rows.append([f"[{found.title}](../{path.parent})", found.data, *told, f"{found.minutes:.0f}", how])
+        made = f"{found.minutes:.0f}", f"`{found.command}`"
+        rows.append([f"[{found.title}](../{path.parent})", found.data, *told, *made])
     return Table(columns=columns, rows=rows)
 
 
