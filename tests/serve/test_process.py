@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import signal
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -18,7 +19,7 @@ from gnn_encoder.add import add_passages
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.pipeline import project
 from gnn_encoder.search.faiss_index import PIDS, build
-from gnn_encoder.serve import create_app, serve
+from gnn_encoder.serve import create_app, listen, serve
 
 from ..project import refusal
 from ..small import make_hybrid
@@ -52,6 +53,14 @@ def test_a_restart_takes_what_was_added_or_built_anew(root: Path) -> None:
     pq.write_table(rows.take([*range(len(rows) - 2), len(rows) - 1, len(rows) - 2]), index / PIDS)
     with pytest.raises(UserError, match="made of other passages than now"):
         create_app()
+
+
+def test_an_answer_does_not_wait_for_an_acknowledgement() -> None:
+    with listen("127.0.0.1", 0) as server, socket.create_connection(server.getsockname()) as client:
+        accepted, _ = server.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert client.recv(1) == b""
 
 
 def test_a_server_that_is_ended_answers_what_it_has_accepted(root: Path, tmp_path: Path) -> None:
