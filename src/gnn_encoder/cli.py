@@ -56,7 +56,7 @@ FUSED = "Fuse with BM25 and the training queries"
 System = Annotated[str, typer.Option(help="Which dense system.")]
 
 
-@command('search "Does Medicare cover hearing aids?"', "search --hybrid --top 3 --json < queries.txt")
+@command('search "Does home insurance cover vandalism?"', "search --hybrid --top 3 --json < queries.txt")
 def search(
     query: Annotated[str | None, typer.Argument(help="What to look for; without it each line of stdin is one.")] = None,
     system: Annotated[str | None, typer.Option(help=f"Which dense system answers; by default {MAIN}.")] = None,

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from fastapi.testclient import TestClient
@@ -19,7 +20,8 @@ from gnn_encoder.add import add_passages
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.pipeline import project
 from gnn_encoder.search.faiss_index import PIDS, build
-from gnn_encoder.serve import create_app, listen, serve
+from gnn_encoder.searcher import Answer
+from gnn_encoder.serve import Served, create_app, listen, serve
 
 from ..project import refusal
 from ..small import make_hybrid
@@ -53,6 +55,34 @@ def test_a_restart_takes_what_was_added_or_built_anew(root: Path) -> None:
     pq.write_table(rows.take([*range(len(rows) - 2), len(rows) - 1, len(rows) - 2]), index / PIDS)
     with pytest.raises(UserError, match="made of other passages than now"):
         create_app()
+
+
+def test_queries_that_wait_are_answered_together(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the first one is, each gets its own answer; an error reaches all that it is of, and nobody after them."""
+    served, sizes, alone = Served("gnn_encoder", hybrid=False), list[int](), Searcher.answer
+    expected = {text: alone(served.searcher, [text], 3)[0] for text in ("milk", "bread", "a city", "oven")}
+
+    def answer(searcher: Searcher, queries: list[str], k: int) -> list[Answer]:
+        sizes.append(len(queries))
+        time.sleep(0.5 if len(sizes) == 1 else 0)
+        if "fail" in queries:
+            raise RuntimeError("a bug")
+        return alone(searcher, queries, k)
+
+    monkeypatch.setattr(Searcher, "answer", answer)
+    with ThreadPoolExecutor(5) as pool:
+        first = pool.submit(served.search, "milk", 3)
+        time.sleep(0.1)
+        found = {text: pool.submit(served.search, text, 3) for text in expected}
+        for text, one in {**found, "milk": first}.items():
+            answered = one.result()
+            assert [hit.pid for hit in answered.hits] == [hit.pid for hit in expected[text].hits]
+            scores = [[hit.score for hit in of.hits] for of in (answered, expected[text])]
+            np.testing.assert_allclose(*scores, rtol=1e-5)
+    assert sizes == [1, 4]
+    with pytest.raises(RuntimeError, match="a bug"):
+        served.search("fail", 3)
+    assert len(served.search("milk", 2).hits) == 2
 
 
 def test_an_answer_does_not_wait_for_an_acknowledgement() -> None:
