@@ -31,7 +31,7 @@ K = 10
 WARM_UP = 20
 NEAR = 0.05
 COMMAND = Path(sys.executable).with_name("gnn-encoder")
-COLD_QUERY = "Does Medicare cover hearing aids?"
+COLD_QUERY = "Does home insurance cover vandalism?"
 
 
 class Searcher:
