@@ -20,16 +20,11 @@ from gnn_encoder.base.files import read_json, write_json
 from gnn_encoder.evaluate.measures import Means
 from gnn_encoder.evaluate.tables import Claim, Table, difference, markdown, of_other_data, points
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.pipeline.project import CONTROL, HYBRID, JUDGED, MAIN, METRICS, UNTOUCHED, title_of
+from gnn_encoder.pipeline.project import CONTROL, HYBRID, JUDGED, MAIN, METRICS, REFERENCE, UNTOUCHED, title_of
 
 RESULTS, DEFAULT = Path("results"), "default"
 TOLERANCE = 0.01  # what another processor, which rounds otherwise, may change of a measure
-BASE = "dual_encoder"
-SETS = {"a sample of InsuranceQA": METRICS / MAIN}
-SETS |= {
-    title: RESULTS / name / "metrics" / MAIN
-    for name, title in {"tldr": "Commands, a query log", "bible": "Bible topics, a log of votes"}.items()
-}
+SHOWN = "tldr", "bible"  # records that the README's table has beside the default
 app = typer.Typer(help=str(__doc__).replace("\n\n", "\n\n\b\n"), add_completion=False, rich_markup_mode=None)
 Told = Annotated[str, typer.Option()]
 
@@ -64,7 +59,8 @@ def record(
 @app.command()
 def check(name: str) -> None:
     """Print this clone's scores beside the recorded ones; fails if one differs by more than the tolerance."""
-    if told := of_other_data(load_params(), BASE):  # of a clone in which nothing ran, metrics/ are the committed ones
+    # Of a clone in which nothing ran, metrics/ are the committed ones.
+    if told := of_other_data(load_params(), REFERENCE):
         raise UserError(f"{METRICS / MAIN}: {told}; run it first")
     measure, worst, rows = load_params().evaluate.significance, 0.0, list[list[str]]()
     for split in JUDGED:
@@ -92,7 +88,7 @@ def committed(name: str, split: str) -> Means:
 
 
 def readme_table() -> Table:
-    """The default and a query log on their test queries: the main system beside what it is compared with."""
+    """The default and the logs on their test queries: the main system beside what it is compared with."""
     labels = [
         "base model, untouched",
         "M_de, the dual-encoder that GNN-encoder starts from",
@@ -103,9 +99,12 @@ def readme_table() -> Table:
         "above the best without a graph",
         "hybrid of BM25, dense and the log: two look-ups more",
     ]
-    rows = [list(row) for row in zip(labels, *map(scores, SETS.values()), strict=True)]
+    sets = {"a sample of InsuranceQA": METRICS / MAIN}
+    for name in SHOWN:
+        sets[read_json(RESULTS / name / "record.json", Record).title] = RESULTS / name / "metrics" / MAIN
+    rows = [list(row) for row in zip(labels, *map(scores, sets.values()), strict=True)]
     rows = [[label, *(f"**{cell}**" if label[0] == "*" else cell for cell in cells)] for label, *cells in rows]
-    return Table(columns=["RR@10", *SETS], rows=rows)
+    return Table(columns=["RR@10", *sets], rows=rows)
 
 
 def sets_table() -> Table:
@@ -125,7 +124,7 @@ def scores(metrics: Path) -> list[str]:
     claim, means = read_json(metrics / "claim.json", Claim), read_json(metrics / "test.json", Means)
     above = [difference(claim.against[rival]["test"]) for rival in (CONTROL, claim.best)]
     of = {system: points(values[claim.measure]) for system, values in means.items()}
-    return [*(of[system] for system in (UNTOUCHED, BASE, CONTROL, claim.best, MAIN)), *above, of[HYBRID]]
+    return [*(of[system] for system in (UNTOUCHED, REFERENCE, CONTROL, claim.best, MAIN)), *above, of[HYBRID]]
 
 
 TABLES = {(Path("README.md"), "results"): readme_table, (Path("docs/results.md"), "sets"): sets_table}

@@ -42,7 +42,7 @@ AT_A_TIME = 256  # passages that are encoded together: memory grows with them an
 
 def add_passages(system: str, path: Path) -> str:
     """Add the passages of a file like BEIR's corpus.jsonl to a dense system's index, and say how many it has now."""
-    if system != MAIN and system not in registry().of_kind("plain"):
+    if system not in registry().of_kind("plain", "graph"):
         cure = "put the passages into the data, and build again"
         raise UserError(f"--system is {system!r}: its vectors are not made of a passage's text alone; {cure}")
     link = newest(system)

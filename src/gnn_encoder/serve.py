@@ -60,11 +60,11 @@ HEADERS = {
 
 
 class GraphExplainer:
-    """A GNN-encoder's graph and network, open in the project's root."""
+    """GNN-encoder's graph and network, open in the project's root."""
 
-    def __init__(self, system: str) -> None:
+    def __init__(self) -> None:
         params = load_params()
-        self._system, self._built = system, count_rows(project.PASSAGES)
+        self._built = count_rows(project.PASSAGES)
         self._encoder, encoded = graph_encoder(params)
         self._inform = open_informer(self._encoder, params)
         self._training, self._labelled = count_rows(project.queries("train")), open_labels()
@@ -73,7 +73,7 @@ class GraphExplainer:
 
     def explain(self, pid: str) -> dict[str, Any]:
         """What informed a passage: the attention (Eq. 4) is the mean over heads, the gate (Eq. 9) that over columns."""
-        table = pl.scan_parquet(current(self._system).passages).select("pid").with_row_index("row")
+        table = pl.scan_parquet(current(MAIN).passages).select("pid").with_row_index("row")
         rows = table.filter(pl.col("pid") == pid).collect(engine="streaming")["row"].to_numpy().astype(np.int64)
         if not len(rows):
             raise UserError(f"no passage has the id {pid!r}")
@@ -161,7 +161,7 @@ class Served:
         with self._explaining:
             if newest(self.name) != self._built:  # passages may have other rows now, and the graph other edges
                 raise UserError(f"{self.title} was built anew: restart the server, which searches the former build")
-            self._explainer = self._explainer or GraphExplainer(self.name)
+            self._explainer = self._explainer or GraphExplainer()
             return self._explainer.explain(pid)
 
 

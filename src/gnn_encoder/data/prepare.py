@@ -2,9 +2,8 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from gnn_encoder.base.judgements import write_identical
 from gnn_encoder.base.tables import COUNTS, PASSAGES, PICKED, QRELS, QUERIES, SPLITS, UNLABELLED, batched, write_table
 from gnn_encoder.data.formats import open_beir, open_dpr, open_insuranceqa, open_ir_datasets, open_msmarco, split_names
 from gnn_encoder.data.queries import open_log, own_file, own_queries, query_keys
-from gnn_encoder.data.reading import DataSource, Passage, Place, refuse, refuse_repeated
+from gnn_encoder.data.reading import DataSource, Passage, Place, Query, refuse, refuse_repeated
 from gnn_encoder.pipeline.params import Data
 
 log = logging.getLogger(__name__)
@@ -80,11 +79,7 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
     """
     own, empty, left_out = own_file(data.unlabelled), list[str](), Counter[str]()
     pids = _write_passages(source, folder / "passages.parquet", empty, left_out)
-    read = {
-        reader: read_rows(reader(), pl.Schema(QUERIES), "queries") for reader in dict.fromkeys(source.queries.values())
-    }
-    for reader, table in read.items():
-        refuse_repeated(reader, table["qid"], "query id")
+    read = {reader: _read_queries(reader) for reader in dict.fromkeys(source.queries.values())}
     texts = {split: read[reader] for split, reader in source.queries.items()}
     judged = {split: _checked(source, split, pids, texts[split]["qid"], empty, left_out) for split in source.judgements}
     usable = {split: _usable(split, table["qid"], judged.get(split)) for split, table in texts.items()}
@@ -118,6 +113,12 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
     write_json(folder / "statistics.json", statistics)
     for name, values in statistics.items():
         log.info("%s: %s", name, ", ".join(f"{value:,} {key.replace('_', ' ')}" for key, value in values.items()))
+
+
+def _read_queries(reader: Callable[[], Iterator[tuple[Place, Query]]]) -> pl.DataFrame:
+    table = read_rows(reader(), pl.Schema(QUERIES), "queries")
+    refuse_repeated(reader, table["qid"], "query id")
+    return table
 
 
 def _warn_of_shared(queries: dict[str, pl.DataFrame]) -> None:
@@ -192,9 +193,15 @@ def _sample_passages(path: Path, pids: pl.Series, judged: pl.Series, size: int, 
     others = np.flatnonzero(~kept)
     kept[np.random.default_rng([seed, PASS]).permutation(others)[: size - kept.sum()]] = True
     log.info("passages: a sample of %d of %d, which holds all judged ones, seed %d", size, len(pids), seed)
-    whole, flags = path.rename(path.with_name("whole.parquet")), iter(kept.tolist())
-    batches = pq.ParquetFile(whole).iter_batches()
-    write_table(path, PASSAGES, (batch.filter(pa.array(islice(flags, len(batch)))) for batch in batches), PICKED)
+    whole = path.rename(path.with_name("whole.parquet"))
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        first = 0
+        for batch in pq.ParquetFile(whole).iter_batches():
+            yield batch.filter(pa.array(kept[first : first + len(batch)]))
+            first += len(batch)
+
+    write_table(path, PASSAGES, batches(), PICKED)
     whole.unlink()
     return pids.filter(pl.Series(kept))
 

@@ -71,7 +71,7 @@ def mine_candidates(
     encoder: DualEncoder, matrix: Path, split: str, folder: Path, params: Params, depth: str
 ) -> Iterator[pa.Table]:
     """The best passages of a split's queries, by an encoder and its passage matrix; `depth`: the parameter of k."""
-    asked = embed_queries(encoder, open_queries(project.queries(split), encoder), params.encoder.batch_tokens)
+    asked = embed_queries(encoder, project.queries(split), params.encoder.batch_tokens)
     identical, pairs = Identical.read(project.IDENTICAL, split), relevant_pairs(*project.tables(split))
     find = partial(exact_top_k, matrix, k=params.value(depth), name=depth)
     return find_candidates(find, asked, folder, identical, pairs, label="mine candidates")
