@@ -10,6 +10,7 @@ import pytest
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.pipeline.params import BM25
+from gnn_encoder.search import bm25
 from gnn_encoder.search.bm25 import BM25Index, word_splitter
 
 from ..texts import write_passages
@@ -50,7 +51,11 @@ def oracle(query: str, k1: float = 0.9, b: float = 0.4) -> np.ndarray:
     return scores
 
 
-def test_scores_equal_plain_loops_and_an_index_on_disk_finds_the_same(tmp_path: Path) -> None:
+@pytest.mark.parametrize("block", [2, 2**20])
+def test_scores_equal_plain_loops_and_an_index_on_disk_finds_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(bm25, "BLOCK", block)
     built, opened = build(tmp_path, TEXTS), BM25Index.open(tmp_path / "index")
     assert isinstance(opened.index.scores["data"], np.memmap) and opened.passages == len(TEXTS)
     for index in (built, opened):

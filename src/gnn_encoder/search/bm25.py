@@ -30,6 +30,7 @@ from gnn_encoder.search.exact import Ranking, top
 ANALYSIS = "analysis.json"
 K1, B = 0.9, 0.4
 FEWEST = 64  # queries of a thread
+BLOCK = 2**20  # passages whose scores are in memory at a time, which a processor caches
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing bm25s sets DEBUG
 
 
@@ -109,7 +110,7 @@ class BM25Index:
         bar = tqdm(total=len(texts), desc="bm25: search", unit=" queries", delay=2)
 
         def search_some(first: int) -> None:
-            room = np.zeros(self.passages, dtype=np.float32)
+            room = np.zeros(BLOCK, dtype=np.float32)
             for i in range(first, len(texts), threads):
                 rows, values = self._best(words_of[i], depth, room)
                 passages[i, : len(rows)], scores[i, : len(rows)] = rows, values
@@ -130,20 +131,24 @@ class BM25Index:
         """Rows and scores of the best passages of those in the lists of a query's words.
 
         A list's passages bound the last place from below, so that few of the next are kept; the rarest word comes
-        first. `room` holds zeros, before and afterwards. *Shape:* (passages,) -> (<= depth,) both, best first.
+        first. `room` holds zeros, before and afterwards. *Shape:* (BLOCK,) -> (<= depth,) both, best first.
         """
         data, indices, ends = (np.asarray(self.index.scores[name]) for name in ("data", "indices", "indptr"))
-        lists = [indices[ends[word] : ends[word + 1]].astype(np.intp) for word in ids]
-        for word, rows in zip(ids, lists, strict=True):
-            room[rows] = room.take(rows) + data[ends[word] : ends[word + 1]]
+        firsts = np.arange(0, self.passages + BLOCK, BLOCK, dtype=indices.dtype)
+        cuts = [ends[word] + np.searchsorted(indices[ends[word] : ends[word + 1]], firsts) for word in ids]
         lowest, found = np.float32(0), [(np.empty(0, dtype=np.intp), room[:0])]
-        for rows in sorted(lists, key=len):
-            scores = room.take(rows)
-            room[rows] = 0  # a passage in a later list too is found once
-            kept = np.flatnonzero(scores >= lowest) if lowest else np.flatnonzero(scores)
-            found.append((rows[kept], scores[kept]))
-            if len(kept) > depth:
-                lowest = np.partition(found[-1][1], -depth)[-depth]
+        for number, first in enumerate(firsts[:-1]):
+            parts = [slice(*cut[number : number + 2]) for cut in cuts]
+            lists = [indices[part].astype(np.intp) - first for part in parts]
+            for part, rows in zip(parts, lists, strict=True):
+                room[rows] = room.take(rows) + data[part]
+            for rows in sorted(lists, key=len):
+                scores = room.take(rows)
+                room[rows] = 0  # a passage in a later list too is found once
+                kept = np.flatnonzero(scores >= lowest) if lowest else np.flatnonzero(scores)
+                found.append((rows[kept] + first, scores[kept]))
+                if len(kept) > depth:
+                    lowest = np.partition(found[-1][1], -depth)[-depth]
         of_lists = [np.concatenate(parts)[None] for parts in zip(*found, strict=True)]
         best = top(of_lists[0], of_lists[1], depth)
         return best[0][0], best[1][0]
