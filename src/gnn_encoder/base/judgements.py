@@ -66,7 +66,7 @@ def contains(known: Rows, keys: Rows) -> NDArray[np.bool_]:
 
 
 NO_ROWS: Rows = np.empty(0, dtype=np.int64)
-NO_PAIRS = pl.DataFrame(OWN.empty_table())
+NO_PAIRS = pl.DataFrame(schema=pl.Schema(OWN))
 ROOM = 1_000  # own passages of a query
 
 
