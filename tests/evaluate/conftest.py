@@ -76,8 +76,6 @@ def write_runs(rankings: dict[str, list[list[int]]]) -> None:
 def one_branch(empty: Path) -> Path:
     """The working folder after the GNN-encoder branch alone."""
     write_tables("dev", "test")
-    statistics = {"passages": {"passages": 4}, "test": {"queries": 3, "judgements": 3}}
-    write_json(project.PREPARED / "statistics.json", statistics)
     write_runs(RANKINGS)
     for system in RANKINGS:
         project.measured(system).mkdir(parents=True)

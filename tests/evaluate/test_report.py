@@ -49,7 +49,7 @@ def test_the_page_is_whole_and_safe(one_branch: Path, params: Params) -> None:
     page = render(params)
     tags, ids = re.findall(r"<(\w+)", page), re.findall(r'\sid="([^"]*)"', page)
     assert len(ids) == len(set(ids)) and set(re.findall(r'href="([^"]*)"', page)) == {f"#{one}" for one in ids}
-    assert tags.count("h1") == 1 and tags.count("table") == tags.count("caption") > 2
+    assert tags.count("h1") == 1 and tags.count("table") == tags.count("caption") > 1
     assert all(page.count(f"</{tag}>") == tags.count(tag) for tag in {*tags} - {"meta", "br", "img"})
     assert not {"script", "link", "iframe", "object", "embed", "base"} & set(tags)
     assert not re.search(r"<[^>]*\s(on\w+|srcset|data|action|poster)=|@import|url\(", page)
@@ -62,7 +62,7 @@ def test_the_page_is_whole_and_safe(one_branch: Path, params: Params) -> None:
 
 def test_nothing_has_run(empty: Path, params: Params) -> None:
     text = text_of(render(params))
-    for told in ("nothing has run in this clone", "dvc repro pipelines/pair/", "# The parameters of the experiment"):
+    for told in ("nothing has run in this clone", "Run dvc repro", "# The parameters of the experiment"):
         assert told in text
 
 
@@ -77,12 +77,9 @@ def test_what_is_missing_is_told(one_branch: Path, params: Params, system: str) 
         assert told in text
 
 
-def test_the_claim_what_was_chosen_and_what_informs(one_branch: Path, params: Params) -> None:
+def test_the_claim_and_what_informs(one_branch: Path, params: Params) -> None:
     values = read_values(["untouched", "dual_encoder", "gnn_encoder"])
     write_json(project.METRICS / "gnn_encoder" / "claim.json", claim_of_main(values, "RR@10"))
-    tried = [{"setting": {"weight": weight}, "value": value} for weight, value in ((0.0, 0.25), (-0.25, 0.5))]
-    choice = {"measure": "RR@10", "queries": 1234, "chosen": tried[1], "tried": tried}
-    write_json(project.RUNS / "query_mean" / "choice.json", choice)
     share = {"mean": 0.25, "low": 0.2, "high": 0.3, "passages": 7}
     case = {"query": "<b>?", "passage": "text", "rank_of_dual_encoder": None, "informed_by": []}
     told = {"attention": {"labelled": share}, "counts": {"queries": 9, "won": 1, "lost": 0}, "cases": [case]}
@@ -90,9 +87,7 @@ def test_the_claim_what_was_chosen_and_what_informs(one_branch: Path, params: Pa
     text = text_of(render(params))
     # Mean reciprocal ranks: 11/18 of M_de and of the base model, 12/18 of GNN-encoder.
     assert text.count("GNN-encoder against M") == 1 and "no graph: test +5.6 [" in text
-    chosen = "Chosen on 1,234 dev queries", "control + mean of labelled queries weight -0.25 50.0 2: 25.0 to 50.0"
-    for told in (*chosen, "a labelled query 0.250 0.200 to 0.300", "<b>? text –"):
-        assert told in text
+    assert "a labelled query 0.250 0.200 to 0.300" in text and "<b>? text –" in text
 
 
 def test_what_gains_stands_first_and_what_loses_last(one_branch: Path, monkeypatch: pytest.MonkeyPatch) -> None:

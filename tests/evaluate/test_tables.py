@@ -53,15 +53,6 @@ def test_results_in_the_terminal() -> None:
     assert [tables.shortened(one, 9) for one in ("one\n two", "one two three")] == ["one two", "one two …"]
 
 
-def test_json_is_a_row_a_value_named_by_its_keys(tmp_path: Path) -> None:
-    quality = [{"s_pos": 0.91234567, "n": True}, {"s_pos": None}]
-    value = {"no_pairs": 12, "unlabelled": {"queries": 3, "quality": quality}, "pair": {}}
-    write_json(tmp_path / "a.json", value)
-    rows = [["no pairs", "12"], ["unlabelled", "queries 3, quality \ns pos 0.9123, n yes\ns pos –"], ["PAIR", ""]]
-    assert tables.record_tables(tmp_path / "a.json", "labels") == [Table(title="labels", columns=["", ""], rows=rows)]
-    assert tables.record_tables(tmp_path / "b.json", "labels") == []
-
-
 def test_figures_that_came_with_the_project_are_not_shown_beside_others(one_branch: Path) -> None:
     test, dev = branch_tables("gnn_encoder", "RR@10")
     assert test.title.startswith("Test queries: GNN-encoder,") and dev.title.startswith("Dev queries: GNN-encoder,")

@@ -118,11 +118,10 @@ def _paint_recall(recall: pl.DataFrame, axes: "Axes") -> None:
 
 
 class Part(NamedTuple):
-    """The content under one heading; without tables and figures, the page names the command that makes them."""
+    """The content under one heading; without tables and figures, the page says that they are not made yet."""
 
     title: str
     tables: list[Table]
-    command: str = "dvc repro"
     notes: Sequence[str] = ()
     figures: Sequence[Path] = ()
 
@@ -144,7 +143,7 @@ def render(params: Params) -> str:
 
 
 def page_parts(params: Params) -> list[Part]:
-    """What the page shows of what was measured, of what explains it, and of what other stages counted."""
+    """What the page shows of what was measured, and of what explains it."""
     (tested,) = parse([params.evaluate.significance])
     branches, claim = registry().branches, tables.read_claim()
     own = [name for name, branch in branches.items() if tables.are_ours(branch.systems)]
@@ -152,16 +151,11 @@ def page_parts(params: Params) -> list[Part]:
     sliced = {name: tables.read_record(project.METRICS / name / "slices.json", dict[str, Sliced]) or {} for name in own}
     told = tables.read_record(project.evaluation(MAIN) / "informed.json", dict[str, Any])
     informing = [attention_table(told["attention"]), cases_table(told["cases"], told["counts"])] if told else []
-    labels = tables.record_tables(project.PAIR_LABELS / "statistics.json", "Pseudo-labels")
-    quality = project.GENERATED / "quality.json", "Generated queries compared with the dev queries"
-    results = [table for branch in branches for table in tables.branch_tables(branch, tested)] + tables.choices_tables()
+    results = [table for branch in branches for table in tables.branch_tables(branch, tested)]
     claimed = tables.claim_sentences(claim) if claim else []
     return [
         Part("Results", results, notes=claimed, figures=[figure for figure in figures if figure.is_file()]),
         Part("Slices", [slices_table(name, of[one], one) for name, of in sliced.items() for one in of]),
         Part("What informs passages", informing),
-        Part("PAIR", labels, "dvc repro pipelines/pair/dvc.yaml"),
-        Part("Dual-Cross-Encoder", tables.record_tables(*quality), "dvc repro pipelines/dual_cross/dvc.yaml"),
         Part("Won and lost", [one for name in branches if (one := won_and_lost_table(name, tested))]),
-        Part("Data", tables.record_tables(project.PREPARED / "statistics.json", "The prepared tables")),
     ]
