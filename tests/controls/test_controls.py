@@ -19,7 +19,7 @@ from gnn_encoder.base.runs import as_run, read_run, write_ranking
 from gnn_encoder.base.tables import OWN, QRELS, QUERIES, count_rows, read_column, write_table
 from gnn_encoder.controls import closed_form, hybrid
 from gnn_encoder.controls import write as controls
-from gnn_encoder.controls.choose import NOTHING, DevQueries, best_on_dev, read_choice
+from gnn_encoder.controls.choose import DevQueries, best_on_dev, read_choice
 from gnn_encoder.controls.hybrid import LABELLED, LabelledQueries, log_settings, unit, with_log
 from gnn_encoder.controls.write import Encoded
 from gnn_encoder.evaluate.judge import Judgements
@@ -27,7 +27,7 @@ from gnn_encoder.evaluate.measures import mean
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.search.bm25 import BM25Index
-from gnn_encoder.search.exact import exact_top_k, top
+from gnn_encoder.search.exact import MISSING, exact_top_k, top
 from gnn_encoder.text.corpus import embed_queries, open_queries
 from gnn_encoder.text.encoder import DualEncoder
 
@@ -175,7 +175,7 @@ def test_the_dev_queries_are_a_sample(params: Params, monkeypatch: pytest.Monkey
 
 # --- what ranks anew, by plain loops ----------------------------------------------------------------------------------
 
-RUN = (np.array([[3, 0, 2], [1, 4, -1]]), np.array([[5.0, 4.0, 1.0], [2.0, 1.0, NOTHING]], np.float32))
+RUN = (np.array([[3, 0, 2], [1, 4, -1]]), np.array([[5.0, 4.0, 1.0], [2.0, 1.0, MISSING]], np.float32))
 
 # --- similar logged queries: query 1 has no label; passage 2 is labelled for 0 and 3, passage 5 for 2 alone -----------
 
@@ -235,7 +235,7 @@ def test_a_log_without_queries_and_one_of_few() -> None:
 def test_unit_is_the_mean_standard_deviation_of_a_query() -> None:
     # of 5, 4, 1: sqrt(26 / 9); of 2, 1: 1 / 2
     assert unit(*RUN) == pytest.approx((math.sqrt(26) / 3 + 0.5) / 2)
-    assert unit(np.full((2, 3), -1), np.full((2, 3), NOTHING)) == 0.0
+    assert unit(np.full((2, 3), -1), np.full((2, 3), MISSING)) == 0.0
 
 
 # --- the fusion with BM25. The first query's passages 7 and 2 are found by both, the second one's by the dense system
@@ -243,11 +243,11 @@ def test_unit_is_the_mean_standard_deviation_of_a_query() -> None:
 
 DENSE = (
     np.array([[7, 2, 5], [1, 0, -1], [8, 3, 6], [3, 4, -1]]),
-    np.array([[9.0, 6.0, 3.0], [2.0, 1.0, NOTHING], [3.0, 2.0, 1.0], [1.0, 1.0, NOTHING]], np.float32),
+    np.array([[9.0, 6.0, 3.0], [2.0, 1.0, MISSING], [3.0, 2.0, 1.0], [1.0, 1.0, MISSING]], np.float32),
 )
 LEXICAL = (
     np.array([[2, 9, 7, 4], [-1, -1, -1, -1], [6, -1, -1, -1], [4, 6, -1, -1]]),
-    np.array([[8.0, 4.0, 2.0, 2.0], [NOTHING] * 4, [5.0, *[NOTHING] * 3], [2.0, 0.0, NOTHING, NOTHING]], np.float32),
+    np.array([[8.0, 4.0, 2.0, 2.0], [MISSING] * 4, [5.0, *[MISSING] * 3], [2.0, 0.0, MISSING, MISSING]], np.float32),
 )
 
 

@@ -20,9 +20,9 @@ import polars as pl
 
 from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.matrix import Matrix, Rows, Scores, of_length_1, spans
-from gnn_encoder.controls.choose import NOTHING, Candidates, Choice, Ranking, Setting, read_choice, taken, union
+from gnn_encoder.controls.choose import Candidates, Choice, Setting, read_choice, taken, union
 from gnn_encoder.search.bm25 import BM25Index
-from gnn_encoder.search.exact import block_top_k, top
+from gnn_encoder.search.exact import MISSING, Ranking, block_top_k, top
 from gnn_encoder.search.faiss_index import PassageIndex
 
 LABELLED = "log"  # folder of the labelled queries in the artifact of a system that looks them up
@@ -132,7 +132,7 @@ def with_log(run: Ranking, near: Candidates, unit: float) -> Candidates:
     def scores(setting: Setting) -> Scores:
         weight = np.float32(float(setting["weight"]) * unit)
         found = base + weight * taken(in_log, shares(setting), nothing)
-        return np.where(passages < 0, NOTHING, found).astype(np.float32)
+        return np.where(passages < 0, MISSING, found).astype(np.float32)
 
     return passages, scores
 
@@ -149,7 +149,7 @@ def fused(dense: Ranking, lexical: Ranking) -> Candidates:
     def scores(setting: Setting) -> Scores:
         weight = np.float32(setting["weight"])
         found = max(1 - weight, AMONG_EQUALS) * of_dense + weight * of_lexical
-        return np.where(passages < 0, NOTHING, found).astype(np.float32)
+        return np.where(passages < 0, MISSING, found).astype(np.float32)
 
     return passages, scores
 

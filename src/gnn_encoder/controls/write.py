@@ -15,13 +15,14 @@ from gnn_encoder.base.matrix import Matrix, Origin, open_matrix
 from gnn_encoder.base.runs import as_matrices, read_run, write_ranking
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.controls import hybrid
-from gnn_encoder.controls.choose import CHOICE, NOTHING, Choice, DevQueries, Ranking, Setting, best_on_dev, ranked_anew
+from gnn_encoder.controls.choose import CHOICE, Choice, DevQueries, Setting, best_on_dev, ranked_anew
 from gnn_encoder.controls.closed_form import LabelledPassages, Unmoved, settings_of
 from gnn_encoder.evaluate.judge import Judgements
 from gnn_encoder.evaluate.measures import cutoff, parse
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Encoder, Params
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL
+from gnn_encoder.search.exact import Ranking
 from gnn_encoder.text.corpus import embed_queries, load_encoder, transform_corpus
 from gnn_encoder.text.encoder import DualEncoder
 
@@ -67,9 +68,7 @@ def read_ranked(runs: Path, split: str) -> Ranking:
     """A run in a system's folder of runs. *Shape:* (queries of the split, longest ranking) both."""
     queries = project.queries(split)
     run = with_rows(read_run(runs / project.run_file("", split).name), queries, project.PASSAGES)
-    rows, scores = as_matrices(run, count_rows(queries))
-    scores[rows < 0] = NOTHING
-    return rows, scores
+    return as_matrices(run, count_rows(queries))
 
 
 def write_control(folder: Path, system: str, choice: Choice, rankings: Mapping[str, Ranking]) -> None:
