@@ -176,7 +176,7 @@ def test_shares_are_of_passages_with_a_choice() -> None:
     assert slices.attention_table({}).rows == []
 
 
-def test_a_case_names_the_queries_that_informed_its_passage(one_branch: Path) -> None:
+def test_a_case_names_the_queries_that_informed_its_passage(folder: Path) -> None:
     """GNN-encoder alone has q1's p1 at rank 1, which M_de ranks second; it loses none at rank 1."""
     write(project.queries("train"), QUERIES, list("tuvwxyz"), ["what?"] * 7, [[]] * 7)
     write(project.qrels("train"), QRELS, ["x", "x", "y"], ["p0", "p1", "p2"], [1, 1, 1])  # as PAIRS
