@@ -16,13 +16,13 @@ import yaml
 from scipy import stats
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.runs import read_scored_run
 from gnn_encoder.evaluate.judge import ablation_tables, read_ablations, read_qrels
 from gnn_encoder.pipeline.experiment import preview
 
 from ..pipelines import IDENTITY
 from ..project import ROOT
 from ..project import call as cli
+from .conftest import values_of
 
 RUN = "q1 Q0 a 0 1.0 t\nq1 Q0 b 0 2.0 t\nq2 Q0 c 0 5 t\nq2 Q0 a 0 5 t\nq2 Q0 b 0 4 t\n"
 call = partial(cli, "evaluate")
@@ -37,16 +37,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "other.trec.gz").write_bytes(gzip.compress(OTHER.encode()))
     (tmp_path / "qrels.txt").write_text(QRELS)
     return tmp_path
-
-
-def test_ranks_are_by_score_then_by_id_from_the_last(tmp_path: Path) -> None:
-    lines = ["1 7", "10 7", "2 7", "é 7", "z 7.000000001", "first 8", "last -1"]
-    said = ["0", "-1", "Q", "1.5", "99999999999999", "99", "1"]  # the rank field says nothing
-    rows = [f"q  Q0\t{line.split()[0]} {rank} {line.split()[1]} t" for line, rank in zip(lines, said, strict=True)]
-    (tmp_path / "a").write_text("\n".join(["p Q0 a 5 0 t", *rows]))
-    found = read_scored_run(tmp_path / "a").filter(qid="q")
-    assert found["pid"].to_list() == ["first", "é", "z", "2", "10", "1", "last"], "bytes, and single precision"
-    assert found["rank"].to_list() == [1, 2, 3, 4, 5, 6, 7]
 
 
 @pytest.mark.parametrize(
@@ -146,14 +136,11 @@ def test_names(tmp_path: Path) -> None:
 
 
 def test_means_over_seeds_and_paired_differences() -> None:
-    rows = [
-        (name, seed, split, f"q{place}", "RR@10", value)
-        for split in ("dev", "test")
+    table = pl.concat(
+        values_of({name: values}).with_columns(ablation=pl.lit(name), seed=pl.lit(seed))
         for name, seeds in VALUES.items()
         for seed, values in seeds.items()
-        for place, value in enumerate(values)
-    ]
-    table = pl.DataFrame(rows, ["ablation", "seed", "split", "qid", "measure", "value"], orient="row")
+    )
     dev, test = ablation_tables(table, "MRR@10")
     assert (dev.title, dev.rows) == ("Dev queries, points of 100", test.rows)
     full, one_layer, no_gnn = test.rows
