@@ -11,7 +11,7 @@ import polars as pl
 
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.evaluate import tables
-from gnn_encoder.evaluate.measures import Means, interval, parse
+from gnn_encoder.evaluate.measures import Means, interval, parse, parts_by
 from gnn_encoder.evaluate.slices import Sliced, attention_table, cases_table, slices_table, won_and_lost_table
 from gnn_encoder.evaluate.tables import BETTER, WORSE, Table
 from gnn_encoder.pipeline import project
@@ -98,8 +98,9 @@ def _save(path: Path, panels: Sequence[tuple[str, Callable[["Axes"], None]]], *,
 
 def _paint_means(values: pl.DataFrame, axes: "Axes") -> None:
     """Each system's mean with its 95% interval, the first at the top. `values`: columns system, measure, value."""
-    parts = {str(name): of["value"].to_numpy() for (name,), of in values.group_by("system", maintain_order=True)}
-    for place, (system, of) in enumerate(parts.items()):
+    parts = parts_by("system", values)
+    for place, (system, rows) in enumerate(parts.items()):
+        of = rows["value"].to_numpy()
         low, high = interval(of)
         axes.errorbar(100 * of.mean(), place, xerr=50 * (high - low), linestyle="", **system_style(system))
     axes.set(yticks=range(len(parts)), yticklabels=[textwrap.fill(title_of(system), LINE) for system in parts])
@@ -108,9 +109,9 @@ def _paint_means(values: pl.DataFrame, axes: "Axes") -> None:
 
 def _paint_recall(recall: pl.DataFrame, axes: "Axes") -> None:
     """R@k (or Success@k) against k, one line per system. `recall`: as `recall_of` has it."""
-    for (system,), rows in recall.group_by("system", maintain_order=True):
-        label = textwrap.fill(title_of(str(system)), LINE)
-        axes.plot(rows["k"], 100 * rows["recall"], markersize=4, label=label, **system_style(str(system)))
+    for system, rows in parts_by("system", recall).items():
+        label = textwrap.fill(title_of(system), LINE)
+        axes.plot(rows["k"], 100 * rows["recall"], markersize=4, label=label, **system_style(system))
     depths = recall["k"].unique().sort().to_list()
     axes.set(xlabel="k", ylabel=f"{next(iter(recall['measure']), 'R')}@k (points)", xscale="log")
     axes.set_xticks(depths, [str(depth) for depth in depths])
