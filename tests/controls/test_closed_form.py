@@ -125,23 +125,21 @@ def test_the_best_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(tried) == 4 * (1 + 4 * 2 * 11) and best >= max(values) > values[0] == reciprocal_rank(PASSAGES)
 
 
-@pytest.mark.parametrize("pairs", [LABELS, LABELS.clear()], ids=["labels", "none"])
 @pytest.mark.parametrize("unit_length", [True, False])
 @pytest.mark.parametrize("method", METHODS)
 def test_rankings_are_those_of_the_moved_matrix(
-    method: str, unit_length: bool, pairs: pl.DataFrame, monkeypatch: pytest.MonkeyPatch
+    method: str, unit_length: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Block by block, against one search of all; passages without a label stay to the bit."""
     monkeypatch.setattr("gnn_encoder.base.matrix.READ_ROWS", 7)
-    labelled = LabelledPassages.of(PASSAGES, pairs, QUERIES)
-    unmoved = Unmoved(PASSAGES, labelled, DEV, 5)
-    tried, moved = settings_of(method, labelled, unmoved, RELEVANT, unit_length=unit_length)
+    unmoved = Unmoved(PASSAGES, LABELLED, DEV, 5)
+    tried, moved = settings_of(method, LABELLED, unmoved, RELEVANT, unit_length=unit_length)
     for setting in (tried[0], tried[-1]):
         vectors = moved(setting)
-        parts = [labelled.place(first, PASSAGES[first : first + 9].copy(), vectors) for first in range(0, 40, 9)]
+        parts = [LABELLED.place(first, PASSAGES[first : first + 9].copy(), vectors) for first in range(0, 40, 9)]
         whole = np.concatenate(parts)
         assert unmoved.rank(vectors)[0].tolist() == np.argsort(-(DEV @ whole.T), axis=1)[:, :5].tolist()
-        others = np.setdiff1d(np.arange(SIZE["passages"]), labelled.passages)
+        others = np.setdiff1d(np.arange(SIZE["passages"]), LABELLED.passages)
         assert (whole[others] == PASSAGES[others]).all()
 
 

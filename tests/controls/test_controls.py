@@ -223,11 +223,7 @@ def test_similar_logged_queries(tmp_path: Path, count: int, temperature: float, 
     assert found == [pytest.approx(expected, abs=1e-6) for expected in oracle(count, weight, temperature)]
 
 
-def test_a_log_without_queries_and_one_of_few() -> None:
-    empty = LabelledQueries.of(pl.DataFrame(schema=SCHEMA), np.empty((0, 2), np.float32))
-    passages, scores = with_log(RUN, empty.look_up(ASKED, 3), 1.0)
-    found = top(passages, scores({"weight": 3.0, "neighbours": 1, "temperature": 1.0}), 3)
-    assert all((one == expected).all() for one, expected in zip(found, RUN, strict=True))
+def test_a_log_of_few_queries() -> None:
     few, shares = logged().look_up(ASKED, 50)
     assert shares({"neighbours": 50, "temperature": 1.0})[few >= 0].all(), "all logged queries are near"
 

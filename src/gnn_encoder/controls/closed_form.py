@@ -40,7 +40,7 @@ TRIED = 2**24  # scores by which each member is tried: fewer dev queries where m
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledPassages:
-    """The labelled passages, and what asks for them.
+    """The labelled passages, at least one, and what asks for them.
 
     *Shape:* passages (l,), their rows, ascending; vectors (l, d), h_p; sums (l, d), c_p; counts (l,), n_p; moment
     (d, d), C.
@@ -59,7 +59,7 @@ class LabelledPassages:
         rows, first, counts = np.unique(pairs["passage"].to_numpy(), return_index=True, return_counts=True)
         sums = np.add.reduceat(queries[pairs["query"].to_numpy()], first, axis=0)
         asking = queries[pairs["query"].unique().to_numpy()]
-        moment = asking.T @ asking / np.float32(max(1, len(asking)))
+        moment = asking.T @ asking / np.float32(len(asking))
         vectors = gather_rows(passages, rows).astype(np.float32)
         return cls(passages=rows, vectors=vectors, sums=sums, counts=counts, moment=moment)
 
@@ -122,7 +122,7 @@ class Unmoved:
         *Shape:* (l, d) -> (n, at most k) both.
         """
         found = self._top
-        if moved is not None and len(moved):
+        if moved is not None:
             found = self._joined(*block_top_k(moved, self.queries, self._wide), self._rows)
         return self._identical.without_own(*found, self._k)
 
@@ -173,13 +173,13 @@ def whitener(moment: Matrix, ridge: float | None) -> Matrix:
 def best_form(labelled: LabelledPassages, unmoved: Unmoved, pairs: pl.DataFrame, *, unit_length: bool) -> ClosedForm:
     """Try the family on dev; of equally good members the first is taken, h_p as it is. Arguments: `settings_of`."""
     values_of, tried = dev_values(labelled, unmoved, pairs), list[tuple[float, ClosedForm]]()
-    length = float(np.linalg.norm(labelled.vectors, axis=1).mean()) if len(labelled.vectors) else 0.0
+    length = float(np.linalg.norm(labelled.vectors, axis=1).mean())
     for ridge in RIDGES:
         by = whitener(labelled.moment, ridge)
         whitened, forms = labelled.sums @ by, [ClosedForm(whitener=by)]
         norms = np.linalg.norm(whitened, axis=1)
         for power, unit, step in product(POWERS, (True, False) if unit_length else (False,), STEPS):
-            added = float((norms * labelled.counts**-power).mean()) if len(norms) else 0.0
+            added = float((norms * labelled.counts**-power).mean())
             if added > 0:  # w is set by the mean length of what is added
                 weight = step * length / added
                 forms.append(ClosedForm(whitener=by, weight=weight, power=power, ridge=ridge, unit_length=unit))
@@ -215,7 +215,7 @@ def dev_values(
             else np.float32(1)
             for form, scale in zip(forms, scales, strict=True)
         ]
-        size = max(1, ENTRIES // max(1, len(whitened)))
+        size = max(1, ENTRIES // len(whitened))
         for first in range(0, len(queries), size):
             part = slice(first, first + size)
             low, high = np.searchsorted(query, [first, first + size])

@@ -56,7 +56,7 @@ def unit(passages: Rows, scores: Scores) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledQueries:
-    """The training queries that have a label, looked up by similarity.
+    """The training queries that have a label, at least one, looked up by similarity.
 
     *Shape:* vectors (n, d), of length 1; starts (n + 1,): query i is labelled with passages[starts[i]:starts[i + 1]].
     """
@@ -93,8 +93,6 @@ class LabelledQueries:
         *Shape:* queries (n, d) -> (n, b), each passage once a query.
         """
         n = len(queries)
-        if len(self.vectors) == 0:
-            return np.empty((n, 0), np.int64), lambda _: np.empty((n, 0), np.float32)
         nearest, cosines = block_top_k(self.vectors, of_length_1(queries), neighbours)
         lengths = np.diff(self.starts)[nearest]
         labels, _ = spans(self.starts[nearest].reshape(-1), lengths.reshape(-1))
