@@ -58,7 +58,8 @@ def test_a_branch_is_compared_with_a_system_of_another(folder: Path) -> None:
 
 
 def test_slices_and_the_claim(measured: Path) -> None:
-    found, claim, told = read(measured, "slices")["test"], read(measured, "claim"), (measured / "told.txt").read_text()
+    found, claim = read(measured, "slices")["test"], read(measured, "claim")
+    told = [" ".join(line.split()) for line in (measured / "told.txt").read_text().splitlines()]
     assert (found["measure"], found["baseline"], found["about"]["thirds"]) == ("RR@10", "dual_encoder", [0.5, 0.75])
     no = found["slices"]["labelled"]["no"]
     assert (no["queries"], no["means"]["dual_encoder"], tuple(no["means"])) == (2, 0.75, BRANCH)
@@ -66,8 +67,18 @@ def test_slices_and_the_claim(measured: Path) -> None:
     assert found["slices"]["cut"]["yes"]["queries"] == 2, "q2 has no label"
     assert (claim["system"], claim["best"], claim["better"]) == ("gnn_encoder", "query_mean", {})
     assert claim["against"]["query_mean"]["test"]["difference"] == pytest.approx(-1 / 9, abs=1e-12)
-    assert "| nearest training query: middle third (0.500 to 0.750) " in told
-    assert "GNN-encoder in RR@10 against control + mean of labelled queries, " in told.splitlines()[-1]
+    thirds = {
+        "lower third (below 0.500)": "100.0 | 100.0, +0.0",
+        "middle third (0.500 to 0.750)": "50.0 | 100.0, +50.0",
+        "upper third (from 0.750)": "33.3 | 0.0, -33.3",
+    }
+    for line in (
+        "| Slice | queries | M_de | GNN-encoder |",
+        *(f"| nearest training query: {one} | 1 | {of} [-100.0, +100.0], p = 1.00 |" for one, of in thirds.items()),
+        "| a relevant passage is cut: yes | 2 | 75.0 | 100.0, +25.0 [-292.7, +342.7], p = 1.00 |",
+    ):
+        assert told.count(line) == 2, "on both splits"
+    assert told[-1].startswith("GNN-encoder in RR@10 against control + mean of labelled queries, ")
 
 
 def test_a_split_judged_by_answers(folder: Path) -> None:
