@@ -118,6 +118,7 @@ def write_closed_forms(
 class WithLog:
     """What a system found, ranked anew by the shares of similar logged queries."""
 
+    base: str
     known: hybrid.LabelledQueries
     choice: Choice
     rankings: dict[str, Ranking]
@@ -134,30 +135,28 @@ def rank_with_log(queries: Encoded, dev: DevQueries, params: Params) -> WithLog:
         candidates[split] = hybrid.with_log(of, (np.where(own, -1, near), shares), unit)
     choice, rankings = ranked_anew(candidates, hybrid.log_settings(), dev, depth=params.retrieve.depth)
     choice = replace(choice, facts={"unit": unit, "logged_queries": len(known.vectors)})
-    return WithLog(known=known, choice=choice, rankings=rankings)
+    return WithLog(base=queries.base, known=known, choice=choice, rankings=rankings)
 
 
-def write_hybrid(
-    folder: Path, dense: Mapping[str, Path], logged: Mapping[str, WithLog], dev: DevQueries, params: Params
-) -> None:
+def write_hybrid(folder: Path, dense: Mapping[str, Path], logged: WithLog, dev: DevQueries, params: Params) -> None:
     """Write the hybrid of three sources: words, meaning and the log.
 
-    Meaning is the dense system that is best on dev, of equally good ones the first; with it, or with one of those that
-    are `logged`, whichever is better, the log is asked; what comes out is fused with what BM25 found. Each step may
-    leave a source out, so that on dev the hybrid is not below any of these. `dense`: systems and their folders of runs.
+    Meaning is the dense system that is best on dev, of equally good ones the first; with it, or with that of `logged`,
+    whichever is better, the log is asked; what comes out is fused with what BM25 found. Each step may leave a source
+    out, so that on dev the hybrid is not below any of these. `dense`: systems and their folders of runs.
     """
     depth, lexical = params.retrieve.depth, project.runs(LEXICAL)
     found = (read_ranked(runs, "dev")[0][dev.rows, : dev.depth] for runs in dense.values())
     side = best_on_dev([Setting(system=name) for name in dense], found, dev)
-    if (name := str(side.setting["system"])) not in logged:
-        logged = {name: rank_with_log(Encoded.of(name, dense[name], params.encoder), dev, params), **logged}
-        logged[name].choice.tell(f"{HYBRID}, log beside {name}")
-    best = max(logged, key=lambda name: logged[name].choice.chosen.value)
-    choice, rankings = logged[best].choice, logged[best].rankings
-    facts: Setting = {"dense": best, "depth": depth}
+    if (name := str(side.setting["system"])) != logged.base:
+        other = rank_with_log(Encoded.of(name, dense[name], params.encoder), dev, params)
+        other.choice.tell(f"{HYBRID}, log beside {name}")
+        logged = max(other, logged, key=lambda one: one.choice.chosen.value)
+    choice, rankings = logged.choice, logged.rankings
+    facts: Setting = {"dense": logged.base, "depth": depth}
     facts |= {f"dev_{one.setting['system']}": one.value for one in side.tried}
     if choice.setting["weight"]:
-        logged[best].known.save(folder / hybrid.LABELLED)
+        logged.known.save(folder / hybrid.LABELLED)
         facts |= {f"log_{name}": value for name, value in choice.setting.items()} | {"log_unit": choice.facts["unit"]}
     candidates = {split: hybrid.fused(of, read_ranked(lexical, split)) for split, of in rankings.items()}
     choice, rankings = ranked_anew(candidates, [Setting(weight=one) for one in hybrid.BM25_WEIGHTS], dev, depth=depth)
