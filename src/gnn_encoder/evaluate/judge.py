@@ -24,7 +24,7 @@ from gnn_encoder.data.reading import read_judged, refuse
 from gnn_encoder.evaluate.measures import Comparison, answer_depth, compare, corrected, mean, parse, parts_by, per_query
 from gnn_encoder.evaluate.tables import NOTHING, Table, comparison, p_value, points
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.project import MAIN, REFERENCE, title_of
+from gnn_encoder.pipeline.project import CONTROL, MAIN, REFERENCE, title_of
 
 USUAL = ("RR@10", "nDCG@10", "R@50", "R@1000")  # what is measured of a user's run where no measure is named
 
@@ -174,7 +174,7 @@ def judge_runs(paths: Sequence[Path], qrels: Path, names: Sequence[str]) -> Judg
 
 
 FULL = "full"  # the ablation that changes nothing
-CONTROLS = ("no_gnn", REFERENCE)  # systems of the same experiments, which are compared with it too
+CONTROLS = (CONTROL, REFERENCE)  # systems of the same experiments, which are compared with it too
 
 
 def read_ablations(path: Path, names: Iterable[str] = ()) -> dict[str, list[str]]:

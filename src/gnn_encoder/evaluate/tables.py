@@ -46,7 +46,7 @@ class Table:
 
 
 def markdown(table: Table) -> str:
-    """The table in Markdown, with padded columns, all but the first aligned to the right; without title and note."""
+    """The table in Markdown, with padded columns, all but the first aligned to the right; with its title and note."""
     lines = [[cell.replace("|", "/").replace("\n", ", ") for cell in cells] for cells in [table.columns, *table.rows]]
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
@@ -55,18 +55,14 @@ def markdown(table: Table) -> str:
         padded = [cells[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(cells[1:], widths[1:], strict=True))]
         return f"| {' | '.join(padded)} |"
 
-    return "\n".join(line(cells) for cells in [lines[0], rule, *lines[1:]])
-
-
-def titled(table: Table) -> str:
-    """The table in Markdown with its title and note, for the terminal and for documents."""
-    return "\n\n".join(part for part in (table.title, markdown(table), table.note) if part)
+    body = "\n".join(line(cells) for cells in [lines[0], rule, *lines[1:]])
+    return "\n\n".join(part for part in (table.title, body, table.note) if part)
 
 
 def tell(results: Iterable[Table | str]) -> None:
     """Print tables and sentences from a stage."""
     for one in results:
-        log.info("\n%s", titled(one) if isinstance(one, Table) else one)
+        log.info("\n%s", markdown(one) if isinstance(one, Table) else one)
 
 
 def points(value: float) -> str:
