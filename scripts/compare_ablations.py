@@ -8,7 +8,7 @@ from queue_ablations import parser
 
 from gnn_encoder.base.errors import report_errors
 from gnn_encoder.evaluate.judge import FULL, ablation_tables, read_ablations, read_experiments
-from gnn_encoder.evaluate.tables import titled
+from gnn_encoder.evaluate.tables import markdown
 from gnn_encoder.pipeline.params import load_params
 
 if __name__ == "__main__":
@@ -19,6 +19,6 @@ if __name__ == "__main__":
         names = dict.fromkeys([FULL, *read_ablations(given.file, given.names)])
         values, missing = read_experiments(names, given.seeds)
         for table in ablation_tables(values, given.measure or load_params().evaluate.significance):
-            print(f"{titled(table)}\n")
+            print(f"{markdown(table)}\n")
         if missing:
             print(f"left out, since DVC has no values of them: {', '.join(missing)}")

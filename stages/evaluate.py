@@ -8,7 +8,7 @@ from gnn_encoder.base.files import write_json
 from gnn_encoder.base.matrix import Rows, open_matrix
 from gnn_encoder.evaluate import slices, tables
 from gnn_encoder.evaluate.judge import measure_systems
-from gnn_encoder.evaluate.measures import by_split, compare_with, means_by_system, parse
+from gnn_encoder.evaluate.measures import compare_with, means_by_system, parse, parts_by
 from gnn_encoder.evaluate.report import write_figures
 from gnn_encoder.gnn.neighbourhood import before_graph, graph_encoder, open_informer
 from gnn_encoder.pipeline import project
@@ -24,7 +24,7 @@ def main(stage: Stage) -> None:
     measures, folder = map(stage.unfinished, (project.MEASURES / stage.key, project.evaluation(stage.key)))
     values = measure_systems(shown, branch.systems, [*names, tested], measures)
     values.write_parquet(folder / project.VALUES)
-    means, by_query = means_by_system(values, names), by_split(values.filter(measure=tested))
+    means, by_query = means_by_system(values, names), parts_by("split", values.filter(measure=tested))
     compared = compare_with(values, tested, {name: branch.baseline for name in shown if name != branch.baseline})
     tables.tell(tables.results_table(stage.key, split, of, compared[split], tested) for split, of in means.items())
     properties = slices.query_properties(stage.params)

@@ -160,7 +160,7 @@ def results(
     if told := tables.of_other_data(params, registry().branches[first].baseline):
         _warn(told)
     for table in found:
-        typer.echo(tables.titled(table) + "\n")
+        typer.echo(tables.markdown(table) + "\n")
     typer.echo(f"{tables.HOW_TO_READ}\n")
     if first == MAIN and (claim := tables.read_claim()):
         typer.echo("\n\n".join(tables.claim_sentences(claim)))

@@ -15,11 +15,11 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import fingerprint
 from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import Rows, Scores
-from gnn_encoder.base.runs import as_run, read_run, write_ranking
+from gnn_encoder.base.runs import read_run, write_ranking
 from gnn_encoder.base.tables import OWN, QRELS, QUERIES, count_rows, read_column, write_table
 from gnn_encoder.controls import closed_form, hybrid
 from gnn_encoder.controls import write as controls
-from gnn_encoder.controls.choose import NOTHING, DevQueries, best_on_dev, read_choice
+from gnn_encoder.controls.choose import DevQueries, best_on_dev, read_choice
 from gnn_encoder.controls.hybrid import LABELLED, LabelledQueries, log_settings, unit, with_log
 from gnn_encoder.controls.write import Encoded
 from gnn_encoder.evaluate.judge import Judgements
@@ -27,9 +27,7 @@ from gnn_encoder.evaluate.measures import mean
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.search.bm25 import BM25Index
-from gnn_encoder.search.exact import exact_top_k, top
-from gnn_encoder.text.corpus import embed_queries, open_queries
-from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.search.exact import MISSING, exact_top_k, top
 
 from ..built import BASE
 
@@ -47,7 +45,7 @@ def write(system: str, params: Params, target: Path, **others: Path) -> None:
         return
     logged = controls.rank_with_log(queries, dev, params)
     if system == "hybrid":
-        controls.write_hybrid(target, {BASE: runs, **others}, {BASE: logged}, dev, params)
+        controls.write_hybrid(target, {BASE: runs, **others}, logged, dev, params)
     else:
         controls.write_control(target, system, logged.choice, logged.rankings)
 
@@ -67,70 +65,48 @@ def params(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Para
     return found
 
 
-def written(system: str, params: Params) -> dict[str, str]:
-    """What the control writes, file by file, apart from its choice."""
-    target = Path("written")
-    shutil.rmtree(target, ignore_errors=True)
-    write(system, params, target)
-    files = [path for path in sorted(target.rglob("*")) if path.is_file() and path.name != "choice.json"]
-    return {path.relative_to(target).as_posix(): fingerprint(path) for path in files}
-
-
-def shift_labels(split: str) -> None:
-    """Give each query of a split the labels of the next one."""
-    table = pl.read_parquet(project.qrels(split))
-    write_table(project.qrels(split), QRELS, [table.with_columns(pl.col("pid").shift(-1, fill_value="p5")).to_arrow()])
-
-
 @pytest.mark.parametrize("system", ["query_mean", "logged_neighbours", "hybrid"])
 def test_only_training_labels_are_used(params: Params, system: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ones = {"LOG_WEIGHTS": (1.0,), "NEIGHBOURS": (2,), "TEMPERATURES": (0.1,), "BM25_WEIGHTS": (0.5,)}
     for name, value in ones.items():
         monkeypatch.setattr(hybrid, name, value)
     monkeypatch.setattr(closed_form, "MEAN_WEIGHTS", (0.3,))
-    before = written(system, params)
+
+    def written() -> dict[Path, str]:
+        shutil.rmtree("written", ignore_errors=True)
+        write(system, params, Path("written"))
+        files = [path for path in Path("written").rglob("*") if path.is_file() and path.name != "choice.json"]
+        return {path: fingerprint(path) for path in files}
+
+    def shift_labels(split: str) -> None:  # to the queries before
+        table = pl.read_parquet(project.qrels(split)).with_columns(pl.col("pid").shift(-1, fill_value="p5"))
+        write_table(project.qrels(split), QRELS, [table.to_arrow()])
+
+    before = written()
     shift_labels("dev")
     project.qrels("test").unlink()
-    assert written(system, params) == before, "dev labels choose among settings, of which there is one"
+    assert written() == before, "dev labels choose among settings, of which there is one"
     shift_labels("train")
-    assert written(system, params) != before
+    assert written() != before
 
 
 @pytest.mark.parametrize("by_answers", [False, True])
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_value_on_dev_is_that_of_the_run(params: Params, system: str, by_answers: bool) -> None:
-    if by_answers:
-        answered("dev")
+    if by_answers:  # each query's answer is the first word of a passage
+        table, path = pl.read_parquet(project.queries("dev")), project.queries("dev")
+        words = pl.read_parquet(project.PASSAGES)["text"].head(len(table)).str.split(" ").list.head(1)
+        write_table(path, QUERIES, [table.with_columns(answers=words).to_arrow()])
+        write_table(project.qrels("dev"), QRELS, [QRELS.empty_table()])
     write(system, params, Path("written"))
-    choice, dev = read_choice(Path("written")), read_run(Path("written/dev.trec.gz"))
-    value = mean(*Judgements("dev").measure([dev], ["RR@10"]))["RR@10"]
+    choice, dev, judge = read_choice(Path("written")), read_run(Path("written/dev.trec.gz")), Judgements("dev")
+    value = mean(*judge.measure([dev], ["RR@10"]))["RR@10"]
     assert choice.chosen.value == pytest.approx(value, abs=1e-12)
     assert choice.chosen.value == max(one.value for one in choice.tried) and choice.queries == 15
-    for split in project.JUDGED:
-        run, qids = read_run(Path(f"written/{split}.trec.gz")), read_column(project.queries(split), "qid").to_pylist()
-        assert run["qid"].unique(maintain_order=True).to_list() == qids
-        assert run.group_by("qid").len()["len"].max() == params.retrieve.depth
     if system in FORMS:
-        assert choice.chosen.value == pytest.approx(searched(Path("written/matrix"), params), abs=1e-12)
-
-
-def answered(split: str) -> None:
-    """Have a split judged by answers: the first word of a passage's text for each query."""
-    table = pl.read_parquet(project.queries(split))
-    texts = pl.read_parquet(project.PASSAGES)["text"].head(len(table)).to_list()
-    table = table.with_columns(answers=pl.Series([[text.split()[0]] for text in texts]))
-    write_table(project.queries(split), QUERIES, [table.to_arrow()])
-    write_table(project.qrels(split), QRELS, [QRELS.empty_table()])
-
-
-def searched(matrix: Path, params: Params) -> float:
-    """RR@10 of the dev queries in a search of a passage matrix."""
-    encoder = DualEncoder.load(project.encoder(BASE), precision="fp32").for_inference()
-    vectors = embed_queries(encoder, open_queries(project.queries("dev"), encoder), 512)
-    places = (project.queries("dev"), "qid"), (project.PASSAGES, "pid")
-    qids, pids = (pl.Series(read_column(*place)) for place in places)
-    run = as_run(exact_top_k(matrix, vectors, 10)[0], qids, pids)
-    return mean(*Judgements("dev").measure([run], ["RR@10"]))["RR@10"]
+        rows = judge.judged_rows()
+        found, _ = exact_top_k(Path("written/matrix"), np.load(project.asked(BASE, "dev"))[rows], 10)
+        assert choice.chosen.value == pytest.approx(*judge.means([found], rows, "RR@10"), abs=1e-12)
 
 
 def test_neighbours_do_not_bring_a_query_to_itself(params: Params) -> None:
@@ -164,18 +140,18 @@ def test_the_hybrid_takes_the_best_of_each_source(params: Params) -> None:
     assert facts["depth"] == params.retrieve.depth
 
 
-@pytest.mark.parametrize(("name", "depth"), [("RR@10", 10), ("nDCG@5", 5), ("AP", 50), ("P(judged_only=True)@9", 50)])
-def test_the_dev_queries_are_a_sample(params: Params, monkeypatch: pytest.MonkeyPatch, name: str, depth: int) -> None:
+def test_the_dev_queries_are_a_sample(params: Params, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(controls, "DEV_QUERIES", 6)
-    params = params.model_copy(update={"evaluate": params.evaluate.model_copy(update={"significance": name})})
-    dev, again = (controls.dev_queries(params) for _ in range(2))
-    assert dev.depth == depth and dev.measure == name
-    assert len(set(dev.rows.tolist())) == 6 and dev.rows.tolist() == sorted(dev.rows.tolist()) == again.rows.tolist()
+    for name, depth in {"RR@10": 10, "nDCG@5": 5, "AP": 50, "P(judged_only=True)@9": 50}.items():
+        params = params.model_copy(update={"evaluate": params.evaluate.model_copy(update={"significance": name})})
+        dev, again = controls.dev_queries(params), controls.dev_queries(params).rows.tolist()
+        assert (dev.depth, dev.measure) == (depth, name)
+        assert len(set(again)) == 6 and dev.rows.tolist() == sorted(again) == again
 
 
 # --- what ranks anew, by plain loops ----------------------------------------------------------------------------------
 
-RUN = (np.array([[3, 0, 2], [1, 4, -1]]), np.array([[5.0, 4.0, 1.0], [2.0, 1.0, NOTHING]], np.float32))
+RUN = (np.array([[3, 0, 2], [1, 4, -1]]), np.array([[5.0, 4.0, 1.0], [2.0, 1.0, MISSING]], np.float32))
 
 # --- similar logged queries: query 1 has no label; passage 2 is labelled for 0 and 3, passage 5 for 2 alone -----------
 
@@ -223,11 +199,7 @@ def test_similar_logged_queries(tmp_path: Path, count: int, temperature: float, 
     assert found == [pytest.approx(expected, abs=1e-6) for expected in oracle(count, weight, temperature)]
 
 
-def test_a_log_without_queries_and_one_of_few() -> None:
-    empty = LabelledQueries.of(pl.DataFrame(schema=SCHEMA), np.empty((0, 2), np.float32))
-    passages, scores = with_log(RUN, empty.look_up(ASKED, 3), 1.0)
-    found = top(passages, scores({"weight": 3.0, "neighbours": 1, "temperature": 1.0}), 3)
-    assert all((one == expected).all() for one, expected in zip(found, RUN, strict=True))
+def test_a_log_of_few_queries() -> None:
     few, shares = logged().look_up(ASKED, 50)
     assert shares({"neighbours": 50, "temperature": 1.0})[few >= 0].all(), "all logged queries are near"
 
@@ -235,7 +207,7 @@ def test_a_log_without_queries_and_one_of_few() -> None:
 def test_unit_is_the_mean_standard_deviation_of_a_query() -> None:
     # of 5, 4, 1: sqrt(26 / 9); of 2, 1: 1 / 2
     assert unit(*RUN) == pytest.approx((math.sqrt(26) / 3 + 0.5) / 2)
-    assert unit(np.full((2, 3), -1), np.full((2, 3), NOTHING)) == 0.0
+    assert unit(np.full((2, 3), -1), np.full((2, 3), MISSING)) == 0.0
 
 
 # --- the fusion with BM25. The first query's passages 7 and 2 are found by both, the second one's by the dense system
@@ -243,11 +215,11 @@ def test_unit_is_the_mean_standard_deviation_of_a_query() -> None:
 
 DENSE = (
     np.array([[7, 2, 5], [1, 0, -1], [8, 3, 6], [3, 4, -1]]),
-    np.array([[9.0, 6.0, 3.0], [2.0, 1.0, NOTHING], [3.0, 2.0, 1.0], [1.0, 1.0, NOTHING]], np.float32),
+    np.array([[9.0, 6.0, 3.0], [2.0, 1.0, MISSING], [3.0, 2.0, 1.0], [1.0, 1.0, MISSING]], np.float32),
 )
 LEXICAL = (
     np.array([[2, 9, 7, 4], [-1, -1, -1, -1], [6, -1, -1, -1], [4, 6, -1, -1]]),
-    np.array([[8.0, 4.0, 2.0, 2.0], [NOTHING] * 4, [5.0, *[NOTHING] * 3], [2.0, 0.0, NOTHING, NOTHING]], np.float32),
+    np.array([[8.0, 4.0, 2.0, 2.0], [MISSING] * 4, [5.0, *[MISSING] * 3], [2.0, 0.0, MISSING, MISSING]], np.float32),
 )
 
 

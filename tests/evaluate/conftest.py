@@ -1,17 +1,24 @@
-"""A project of three queries a split whose passages try to break out of the page."""
+"""A project of three queries a split, evaluated, whose passages try to break out of the page."""
 
+import shutil
+import subprocess
+from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from gnn_encoder.base.files import write_json
 from gnn_encoder.base.runs import write_ranking
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES
+from gnn_encoder.evaluate.slices import About, Properties
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.project import Registry, registry
+from gnn_encoder.pipeline.stage import find_stage
 
-from ..project import declare
+from ..project import declare, end_stage
 from ..texts import write
 
 PIDS = ["p0", "p1", "p2", "p3"]
@@ -21,16 +28,20 @@ TEXTS = [
     "plain words",
     "{{ 7 * 7 }} {% raw %} ünïcode   end",
 ]
+BRANCH = tuple(registry().branches["gnn_encoder"].systems)
 # Rows of passages by query: q0's answer is p0, q1's p1, q2's p2.
-RANKINGS = {
-    "dual_encoder": [[0, 1, 2], [0, 1, 2], [0, 1, 2]],
+RANKINGS = dict.fromkeys(BRANCH, [[0, 1, 2]] * 3) | {
+    "bm25": [[1, 0, -1], [-1, -1, -1], [0, 1, 2]],
+    "untouched": [[1, 0, 2], [0, 1, 2], [0, 1, 2]],
+    "query_mean": [[0, 1, 2], [1, 0, 2], [0, 1, 2]],
     "gnn_encoder": [[0, 1, 2], [1, 0, 2], [3, 0, 1]],
-    "untouched": [[3, 0, 1], [0, 3, 1], [2, 0, 1]],
+    "pair_no_psr": [[0, 1, 2], [0, 1, 2], [0, 1, 2]],
+    "pair": [[0, 1, 2], [1, 0, 2], [2, 0, 1]],
 }
-RECIPROCAL_RANKS = {
-    "dual_encoder": [1.0, 1 / 2, 1 / 3],
-    "gnn_encoder": [1.0, 1.0, 0.0],
-    "untouched": [1 / 2, 1 / 3, 1.0],
+INFORMED: dict[str, Any] = {  # in the place of what needs a graph
+    "attention": {"labelled": {"mean": 0.25, "low": 0.2, "high": 0.3, "passages": 7}},
+    "counts": {"queries": 9, "won": 1, "lost": 0},
+    "cases": [{"query": "<b>?", "passage": "text", "rank_of_dual_encoder": None, "informed_by": []}],
 }
 
 
@@ -57,35 +68,51 @@ def write_queries(split: str, answers: list[list[str]], texts: list[str] = ["wha
     write(project.queries(split), QUERIES, [f"q{i}" for i in range(len(answers))], texts[: len(answers)], answers)
 
 
-def write_tables(*splits: str) -> None:
-    """Passages, and queries with judgements, in the current folder."""
-    write(project.PASSAGES, PASSAGES, PIDS, ["", "<i>title</i>", "", ""], TEXTS)
-    for split in splits:
-        write_queries(split, [[], [], []], ["first?", "<script>alert('second')</script>", "third?"])
-        write(project.qrels(split), QRELS, ["q0", "q1", "q2"], PIDS[:3], [1, 1, 1])
+def query_properties(params: Params) -> dict[str, Properties]:
+    """In the place of what needs a model."""
+    thirds = ["lower third", "middle third", "upper third"]
+    labels = {"similarity": thirds, "labelled": ["no", "no", "yes"], "cut": ["yes", "yes", None]}
+    table = pl.DataFrame({"qid": ["q0", "q1", "q2"], **labels})
+    return dict.fromkeys(("dev", "test"), (table, About(thirds=(0.5, 0.75), passage_length=48, left_out=())))
 
 
-def write_runs(rankings: dict[str, list[list[int]]]) -> None:
-    for system, rows in rankings.items():
-        for split in ("dev", "test"):
-            run, scores = project.run_file(system, split), np.array([[3.0, 2.0, 1.0]] * 3)
-            write_ranking(run, (np.array(rows), scores), project.queries(split), project.PASSAGES, system)
+def evaluate(
+    folder: Path, branch: str = "gnn_encoder", known: Registry | None = None
+) -> subprocess.CompletedProcess[str]:
+    for path in find_stage("evaluate", [branch], folder).inputs:  # what needs a model or a graph is replaced
+        if not (folder / path).suffix:
+            (folder / path).mkdir(parents=True, exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gnn_encoder.evaluate.slices.query_properties", query_properties)
+        replaced = {"informed": lambda params: INFORMED, "registry": lambda: known or registry()}
+        return end_stage(folder, "evaluate", branch, **replaced)
+
+
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose systems have been measured, and what was told. Read only: `folder` is a copy of it."""
+    root = tmp_path_factory.mktemp("measured")
+    declare(root)
+    with chdir(root):
+        write(project.PASSAGES, PASSAGES, PIDS, ["", "<i>title</i>", "", ""], TEXTS)
+        for split in ("train", "dev", "test"):
+            write_queries(split, [[], [], []], ["first?", "<script>alert('second')</script>", "third?"])
+            write(project.qrels(split), QRELS, ["q0", "q1", "q2"], PIDS[:3], [1, 1, 1])
+        for system, rows in RANKINGS.items():
+            for split in project.JUDGED:
+                run, ranking = project.run_file(system, split), (np.array(rows), np.array([[3.0, 2.0, 1.0]] * 3))
+                write_ranking(run, ranking, project.queries(split), project.PASSAGES, system)
+        project.POSITIVES.parent.mkdir(parents=True)
+        shutil.copy(project.qrels("dev"), project.POSITIVES)
+    done = evaluate(root)
+    assert done.returncode == 0, done.stderr
+    (root / "told.txt").write_text(done.stderr)
+    return root
 
 
 @pytest.fixture
-def one_branch(empty: Path) -> Path:
-    """The working folder after the GNN-encoder branch alone."""
-    write_tables("dev", "test")
-    statistics = {"passages": {"passages": 4}, "test": {"queries": 3, "judgements": 3}}
-    write_json(project.PREPARED / "statistics.json", statistics)
-    write_runs(RANKINGS)
-    for system in RANKINGS:
-        project.measured(system).mkdir(parents=True)
-        values_of({system: RECIPROCAL_RANKS[system]}).write_parquet(project.measured(system) / "values.parquet")
-    means = {system: {"RR@10": sum(values) / 3} for system, values in RECIPROCAL_RANKS.items()}
-    gain = {"baseline": "dual_encoder", "difference": 0.0556, "low": 0.0456, "high": 0.0656, "p": 0.02, "queries": 3}
-    tested = {"gnn_encoder": gain | {"p_holm": 0.04}}
-    found = {"dev": means, "test": means, "significance": {"dev": tested, "test": tested}}
-    for name, value in found.items():
-        write_json(project.METRICS / "gnn_encoder" / f"{name}.json", value)
-    return empty
+def folder(measured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder: a copy of what was measured."""
+    shutil.copytree(measured, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

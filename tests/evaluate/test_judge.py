@@ -2,9 +2,7 @@
 
 import gzip
 import json
-import os
 import shutil
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
@@ -16,13 +14,13 @@ import yaml
 from scipy import stats
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.runs import read_scored_run
 from gnn_encoder.evaluate.judge import ablation_tables, read_ablations, read_qrels
 from gnn_encoder.pipeline.experiment import preview
 
-from ..pipelines import IDENTITY
+from ..pipelines import Project
 from ..project import ROOT
 from ..project import call as cli
+from .conftest import values_of
 
 RUN = "q1 Q0 a 0 1.0 t\nq1 Q0 b 0 2.0 t\nq2 Q0 c 0 5 t\nq2 Q0 a 0 5 t\nq2 Q0 b 0 4 t\n"
 call = partial(cli, "evaluate")
@@ -37,16 +35,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "other.trec.gz").write_bytes(gzip.compress(OTHER.encode()))
     (tmp_path / "qrels.txt").write_text(QRELS)
     return tmp_path
-
-
-def test_ranks_are_by_score_then_by_id_from_the_last(tmp_path: Path) -> None:
-    lines = ["1 7", "10 7", "2 7", "é 7", "z 7.000000001", "first 8", "last -1"]
-    said = ["0", "-1", "Q", "1.5", "99999999999999", "99", "1"]  # the rank field says nothing
-    rows = [f"q  Q0\t{line.split()[0]} {rank} {line.split()[1]} t" for line, rank in zip(lines, said, strict=True)]
-    (tmp_path / "a").write_text("\n".join(["p Q0 a 5 0 t", *rows]))
-    found = read_scored_run(tmp_path / "a").filter(qid="q")
-    assert found["pid"].to_list() == ["first", "é", "z", "2", "10", "1", "last"], "bytes, and single precision"
-    assert found["rank"].to_list() == [1, 2, 3, 4, 5, 6, 7]
 
 
 @pytest.mark.parametrize(
@@ -146,14 +134,11 @@ def test_names(tmp_path: Path) -> None:
 
 
 def test_means_over_seeds_and_paired_differences() -> None:
-    rows = [
-        (name, seed, split, f"q{place}", "RR@10", value)
-        for split in ("dev", "test")
+    table = pl.concat(
+        values_of({name: values}).with_columns(ablation=pl.lit(name), seed=pl.lit(seed))
         for name, seeds in VALUES.items()
         for seed, values in seeds.items()
-        for place, value in enumerate(values)
-    ]
-    table = pl.DataFrame(rows, ["ablation", "seed", "split", "qid", "measure", "value"], orient="row")
+    )
     dev, test = ablation_tables(table, "MRR@10")
     assert (dev.title, dev.rows) == ("Dev queries, points of 100", test.rows)
     full, one_layer, no_gnn = test.rows
@@ -184,34 +169,27 @@ pl.DataFrame(rows, columns, orient="row").write_parquet(folder / "values.parquet
 
 
 @pytest.mark.long
-def test_a_queue_of_two_values_and_its_table(tmp_path: Path) -> None:
+def test_a_queue_of_two_values_and_its_table(tmp_path: Path, environment: dict[str, str]) -> None:
     """With DVC, and in place of the pipeline one stage that is as fast as can be."""
     stage = {"cmd": f"{sys.executable} stage.py", "params": ["beta", "seed"], "outs": ["data/evaluation/gnn_encoder"]}
-    (tmp_path / "dvc.yaml").write_text(yaml.safe_dump({"stages": {"evaluate": stage}}))
-    (tmp_path / "stage.py").write_text(STAGE)
-    (tmp_path / "params.yaml").write_text("beta: 0.0\nseed: 13\n")
-    (tmp_path / "lines.txt").write_text("full\nhigh  beta=0.25\n")
+    lines = "full\nhigh  beta=0.25\n"
+    files = {"dvc.yaml": yaml.safe_dump({"stages": {"evaluate": stage}}), "stage.py": STAGE, "lines.txt": lines}
+    for name, text in (files | {"params.yaml": "beta: 0.0\nseed: 13\n"}).items():
+        (tmp_path / name).write_text(text)
     shutil.copy(ROOT / "systems.yaml", tmp_path)
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    own = {"PATH": path, "PYTHONPATH": str(ROOT / "src"), "DVC_SITE_CACHE_DIR": str(tmp_path / "site")}
-    own |= {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in IDENTITY.items()}
-
-    def run(command: str) -> str:
-        done = subprocess.run(
-            command.split(), cwd=tmp_path, env=os.environ | own, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    for command in ("git init --quiet", "dvc init --quiet", "git add --all", "git commit --quiet --message=One"):
-        run(command)
-    python = f"{sys.executable} {ROOT}/scripts"
-    run(f"{python}/queue_ablations.py --file lines.txt --seeds 13")
-    run("dvc exp run --run-all")
-    told = run(f"{python}/compare_ablations.py --file lines.txt --seeds 13 14 --measure RR@10")
-    lines = [" ".join(line.split()) for line in told.splitlines()]
+    path, python = f"{Path(sys.executable).parent}:{environment['PATH']}", f"{sys.executable} {ROOT}/scripts"
+    project = Project(tmp_path, environment | {"PATH": path, "PYTHONPATH": str(ROOT / "src")})
+    for command in (
+        *("git init --quiet", "dvc init --quiet", "git add --all", "git commit --quiet --message=One"),
+        f"{python}/queue_ablations.py --file lines.txt --seeds 13",
+        "dvc exp run --run-all",
+        f"{python}/compare_ablations.py --file lines.txt --seeds 13 14 --measure RR@10",
+    ):
+        ran = project.run(*command.split())
+        assert ran.status == 0, ran.output
+    told = [" ".join(line.split()) for line in ran.stdout.splitlines()]
     # Means of the queries: (1.5 + 13) / 50, less beta, which is each query's difference.
-    assert "| full | 29.0 | 1: – | – |" in lines
-    assert "| high | 4.0 | 1: – | ▼ -25.0 [-25.0, -25.0], p < 1e-300 |" in lines
-    assert "| control without GNN | 29.0 | 1: – | +0.0 [+0.0, +0.0], p = 1.00 |" in lines
-    assert lines[-1] == "left out, since DVC has no values of them: full-14, high-14"
+    assert "| full | 29.0 | 1: – | – |" in told
+    assert "| high | 4.0 | 1: – | ▼ -25.0 [-25.0, -25.0], p < 1e-300 |" in told
+    assert "| control without GNN | 29.0 | 1: – | +0.0 [+0.0, +0.0], p = 1.00 |" in told
+    assert told[-1] == "left out, since DVC has no values of them: full-14, high-14"

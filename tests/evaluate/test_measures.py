@@ -44,10 +44,10 @@ Grades, Scores = dict[str, dict[str, int]], dict[str, dict[str, float]]
 def random_task(seed: int) -> tuple[Grades, Scores]:
     """Random runs as others write them.
 
-    Scores tie (some in single precision alone), queries are missing, rankings empty, passages not judged.
+    Scores tie (some in single precision alone), queries are missing, passages not judged, ids not ASCII.
     """
     generator = np.random.default_rng(seed)
-    pids = [f"p{i}" for i in range(1500)]
+    pids = [f"{'é' if i % 3 else 'p'}{i}" for i in range(1500)]
     grades, scores = {}, {}
     for number in range(40):
         qid = f"q{number}"
@@ -69,7 +69,7 @@ def random_task(seed: int) -> tuple[Grades, Scores]:
 
 def read(folder: Path, scores: Scores, grades: Grades) -> tuple[pl.DataFrame, pl.DataFrame]:
     """A run and judgements through files, the run in an order that says nothing, as the ranks in it do."""
-    lines = [f"{qid} Q0 {pid} 0 {score!r} t" for qid, found in scores.items() for pid, score in found.items()]
+    lines = [f"{qid} Q0 {pid} none {score!r} t" for qid, found in scores.items() for pid, score in found.items()]
     (folder / "run.trec").write_text("\n".join(np.random.default_rng(0).permutation(lines)))
     lines = [f"{qid} 0 {pid} {grade}" for qid, judged in grades.items() for pid, grade in judged.items()]
     (folder / "qrels.txt").write_text("\n".join(lines))

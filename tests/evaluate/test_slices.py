@@ -10,11 +10,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from gnn_encoder.base.files import read_json
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, write_table
 from gnn_encoder.evaluate import slices
 from gnn_encoder.evaluate.measures import compare, interval
-from gnn_encoder.evaluate.slices import THIRDS, About
+from gnn_encoder.evaluate.slices import THIRDS, About, Sliced
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import registry
@@ -124,28 +125,17 @@ def test_the_stage(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert [found[name].n_unique() for name in ("similarity", "labelled", "cut")] == [3, 2, 2]
 
 
-def test_table_of_a_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    labels = pl.DataFrame({"qid": ["q0", "q1", "q2"], "similarity": [THIRDS[0], THIRDS[0], THIRDS[2]]})
-    labels = labels.with_columns(cut=pl.Series(["no", "no", None]))
-    of = values_of({"dual_encoder": [0.25, 0.25, 1.0], "pair": [0.0] * 3, "gnn_encoder": [0.5] * 3})
-    sliced = slices.slice_systems(of.filter(split="dev"), (labels, ABOUT), "RR@10", "dual_encoder")
+def test_whom_a_table_of_slices_shows_and_what_its_note_says(measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rows: test_stage.py."""
+    sliced = read_json(measured / project.METRICS / "gnn_encoder" / "slices.json", dict[str, Sliced])["test"]
     found = slices.slices_table("gnn_encoder", sliced, "test")
     assert found.title == "Test queries: GNN-encoder by slices, RR@10, points of 100"
     assert "more than 48 tokens" in found.note and "Answers" not in found.note
-    assert found.columns == ["Slice", "queries", "M_de", "GNN-encoder"]
-    better = "▲ 50.0\n+25.0 [+25.0, +25.0]\np < 1e-300"
-    assert found.rows == [
-        ["nearest training query: lower third (below 0.500)", "2", "25.0", better],
-        ["nearest training query: upper third (from 0.750)", "1", "100.0", "50.0\n-50.0 [-100.0, +100.0]\np = 1.00"],
-        ["a relevant passage is cut: no", "2", "25.0", better],
-    ]
-    branches = registry().branches | {"built": registry().branches["pair"]}
-    known = registry().model_copy(update={"branches": branches})
-    monkeypatch.setattr(slices, "registry", lambda: known)
-    without_main_system = slices.slices_table("built", sliced, "test").columns
-    assert without_main_system == ["Slice", "queries", "M_de", "PAIR without L_P", "PAIR"]
     unknown = replace(sliced, about=replace(ABOUT, left_out=("labelled", "cut")))
     assert "Answers judge these queries" in slices.slices_table("gnn_encoder", unknown, "test").note
+    known = registry().model_copy(update={"branches": {"built": registry().branches["pair"]}})  # without a main system
+    monkeypatch.setattr(slices, "registry", lambda: known)
+    assert slices.slices_table("built", sliced, "test").columns[2:] == ["M_de", "PAIR without L_P", "PAIR"]
 
 
 # --- what informs passages --------------------------------------------------------------------------------------------
@@ -176,7 +166,7 @@ def test_shares_are_of_passages_with_a_choice() -> None:
     assert slices.attention_table({}).rows == []
 
 
-def test_a_case_names_the_queries_that_informed_its_passage(one_branch: Path) -> None:
+def test_a_case_names_the_queries_that_informed_its_passage(folder: Path) -> None:
     """GNN-encoder alone has q1's p1 at rank 1, which M_de ranks second; it loses none at rank 1."""
     write(project.queries("train"), QUERIES, list("tuvwxyz"), ["what?"] * 7, [[]] * 7)
     write(project.qrels("train"), QRELS, ["x", "x", "y"], ["p0", "p1", "p2"], [1, 1, 1])  # as PAIRS

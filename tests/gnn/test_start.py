@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.controls.closed_form import ClosedForm, Form
+from gnn_encoder.controls.closed_form import ClosedForm
 from gnn_encoder.gnn.network import QueryPassageGNN
 from gnn_encoder.gnn.start import IDENTITY, SHUT, Start, choose_start, starts_of
 
@@ -46,8 +46,8 @@ def shut_and_summed(gnn: QueryPassageGNN) -> bool:
 
 
 def test_sums_start_as_the_closed_form_if_it_is_clearly_better() -> None:
-    gnn, form = network(), Form(weight=0.4, power=0.75, ridge=3.0, unit_length=False)
-    closed = ClosedForm(form=form, whitener=np.diag([4, 3, 2, 1]).astype(np.float32), value=0.6)
+    gnn = network()
+    closed = ClosedForm(weight=0.4, power=0.75, ridge=3.0, whitener=np.diag([4, 3, 2, 1]).astype(np.float32))
     # Passage 0 has one label, 1 two, 2 four; in each column their queries add up to 1.
     passages, queries = torch.eye(3, 4), torch.tensor([[1.0], [0.5], [0.25]]).expand(3, 4)
     none, one = torch.empty(0, dtype=torch.int64), torch.tensor([0, 1, 1, 2, 2, 2, 2])

@@ -9,13 +9,11 @@ import numpy as np
 
 from gnn_encoder.base.files import read_json
 from gnn_encoder.base.matrix import Rows, Scores
-from gnn_encoder.search.exact import top
+from gnn_encoder.search.exact import Ranking, top
 
 CHOICE = "choice.json"
-NOTHING = np.float32(-np.inf)  # the score where there is no passage
 Value = float | int | str
 Setting = dict[str, Value]  # such as {"weight": 0.1}
-Ranking = tuple[Rows, Scores]  # (n, k) both: each query's passages, -1 where there are fewer, and their scores
 # (n, c): the passages that may be ranked for each query, -1: none, and what gives their scores with a setting
 Candidates = tuple[Rows, Callable[[Setting], Scores]]
 log = logging.getLogger(__name__)

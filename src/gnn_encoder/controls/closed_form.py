@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.judgements import Identical, contains
 from gnn_encoder.base.matrix import Matrix, Rows, Scores, array_blocks, gather_rows, of_length_1
-from gnn_encoder.controls.choose import Ranking, Setting
-from gnn_encoder.search.exact import block_top_k, top
+from gnn_encoder.controls.choose import Setting
+from gnn_encoder.search.exact import Ranking, block_top_k, top
 
 METHODS = MEAN, NUDGE_N, FAMILY = "mean", "nudge_n", "closed_form"
 # Of each the value that changes least comes first: of equally good ones it is taken.
@@ -40,7 +40,7 @@ TRIED = 2**24  # scores by which each member is tried: fewer dev queries where m
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledPassages:
-    """The labelled passages, and what asks for them.
+    """The labelled passages, at least one, and what asks for them.
 
     *Shape:* passages (l,), their rows, ascending; vectors (l, d), h_p; sums (l, d), c_p; counts (l,), n_p; moment
     (d, d), C.
@@ -59,7 +59,7 @@ class LabelledPassages:
         rows, first, counts = np.unique(pairs["passage"].to_numpy(), return_index=True, return_counts=True)
         sums = np.add.reduceat(queries[pairs["query"].to_numpy()], first, axis=0)
         asking = queries[pairs["query"].unique().to_numpy()]
-        moment = asking.T @ asking / np.float32(max(1, len(asking)))
+        moment = asking.T @ asking / np.float32(len(asking))
         vectors = gather_rows(passages, rows).astype(np.float32)
         return cls(passages=rows, vectors=vectors, sums=sums, counts=counts, moment=moment)
 
@@ -122,7 +122,7 @@ class Unmoved:
         *Shape:* (l, d) -> (n, at most k) both.
         """
         found = self._top
-        if moved is not None and len(moved):
+        if moved is not None:
             found = self._joined(*block_top_k(moved, self.queries, self._wide), self._rows)
         return self._identical.without_own(*found, self._k)
 
@@ -131,10 +131,11 @@ class Unmoved:
         return top(passages, np.concatenate([self._top[1], scores], axis=1), self._wide)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Form:
-    """A member of the family; `weight` is w."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClosedForm:
+    """A member of the family; `weight` is w, and `whitener` the matrix of its lambda."""
 
+    whitener: Matrix
     weight: float = 0.0
     power: float = 1.0
     ridge: float | None = None
@@ -151,12 +152,12 @@ class Form:
         """W n_p^-a. *Shape:* (l,) -> (l,)."""
         return np.asarray(np.float32(self.weight) * counts.astype(np.float32) ** np.float32(-self.power))
 
-    def moved(self, labelled: LabelledPassages, whitened: Matrix) -> Matrix:
-        """h'_p of the labelled passages. `whitened`: their sums times the `whitener`. *Shape:* (l, d)."""
+    def moved(self, labelled: LabelledPassages) -> Matrix:
+        """h'_p of the labelled passages. *Shape:* (l, d)."""
         if self.weight == 0:
             return labelled.vectors
-        moved: Matrix = labelled.vectors + self.scale(labelled.counts)[:, None] * whitened
-        return of_length_1(moved) if self.unit_length else moved
+        added = self.scale(labelled.counts)[:, None] * (labelled.sums @ self.whitener)
+        return of_length_1(labelled.vectors + added) if self.unit_length else labelled.vectors + added
 
 
 def whitener(moment: Matrix, ridge: float | None) -> Matrix:
@@ -169,39 +170,26 @@ def whitener(moment: Matrix, ridge: float | None) -> Matrix:
     return np.asarray(inverse * (1 + ridge), dtype=np.float32)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ClosedForm:
-    """A member, the matrix of its whitening, and its RR@10 of the dev queries by which it was tried."""
-
-    form: Form
-    whitener: Matrix
-    value: float
-
-    def moved(self, labelled: LabelledPassages) -> Matrix:
-        """New vectors of the labelled passages. *Shape:* (l, d)."""
-        return self.form.moved(labelled, labelled.sums @ self.whitener)
-
-
 def best_form(labelled: LabelledPassages, unmoved: Unmoved, pairs: pl.DataFrame, *, unit_length: bool) -> ClosedForm:
     """Try the family on dev; of equally good members the first is taken, h_p as it is. Arguments: `settings_of`."""
-    values_of, tried = dev_values(labelled, unmoved, pairs), list[ClosedForm]()
-    length = float(np.linalg.norm(labelled.vectors, axis=1).mean()) if len(labelled.vectors) else 0.0
+    values_of, tried = dev_values(labelled, unmoved, pairs), list[tuple[float, ClosedForm]]()
+    length = float(np.linalg.norm(labelled.vectors, axis=1).mean())
     for ridge in RIDGES:
         by = whitener(labelled.moment, ridge)
-        whitened, forms = labelled.sums @ by, [Form()]
+        whitened, forms = labelled.sums @ by, [ClosedForm(whitener=by)]
         norms = np.linalg.norm(whitened, axis=1)
         for power, unit, step in product(POWERS, (True, False) if unit_length else (False,), STEPS):
-            added = float((norms * labelled.counts**-power).mean()) if len(norms) else 0.0
+            added = float((norms * labelled.counts**-power).mean())
             if added > 0:  # w is set by the mean length of what is added
-                forms.append(Form(weight=step * length / added, power=power, ridge=ridge, unit_length=unit))
-        values = zip(forms, values_of(whitened, forms), strict=True)
-        tried += [ClosedForm(form=form, whitener=by, value=float(value)) for form, value in values]
-    return max(tried, key=lambda one: one.value)
+                weight = step * length / added
+                forms.append(ClosedForm(whitener=by, weight=weight, power=power, ridge=ridge, unit_length=unit))
+        tried += zip(values_of(whitened, forms), forms, strict=True)
+    return max(tried, key=lambda one: one[0])[1]
 
 
 def dev_values(
     labelled: LabelledPassages, unmoved: Unmoved, pairs: pl.DataFrame
-) -> Callable[[Matrix, list[Form]], NDArray[np.float64]]:
+) -> Callable[[Matrix, list[ClosedForm]], NDArray[np.float64]]:
     """Gives the mean RR@10 with each of some members that have the same whitening. Arguments: `settings_of`.
 
     It is that of the dev queries with a relevant passage, or of some of these where the labels are many. What scores
@@ -209,19 +197,17 @@ def dev_values(
     """
     judged = pairs["query"].unique()
     step = -(-len(judged) * len(labelled.passages) // TRIED)  # each so many-th query
-    pairs = pairs.filter(pl.col("query").is_in(judged.sort().gather_every(max(1, step)).implode()))
+    pairs = pairs.filter(pl.col("query").is_in(judged.sort().gather_every(max(1, step)).implode())).sort("query")
     rows, query = np.unique(pairs["query"].to_numpy(), return_inverse=True)
     passage, (others, top_scores) = pairs["passage"].to_numpy(), (matrix[rows] for matrix in unmoved.rank())
     m = 1 + max(passage.max(initial=0), others.max(initial=0))
     relevant = contains(np.sort(query * m + passage), np.arange(len(rows))[:, None] * m + others)
     # (q,): the score of the first relevant passage without a label, -inf where there is none
     own = np.where(relevant, top_scores, -np.inf).max(axis=1, initial=-np.inf).astype(np.float32)
-    place = np.searchsorted(labelled.passages, passage)
-    moves = np.append(labelled.passages, -1)[place] == passage
-    order = np.argsort(query[moves], kind="stable")
-    query, place, queries = query[moves][order], place[moves][order], unmoved.queries[rows]
+    moves, queries = contains(labelled.passages, passage), unmoved.queries[rows]
+    query, place = query[moves], np.searchsorted(labelled.passages, passage[moves])
 
-    def values(whitened: Matrix, forms: list[Form]) -> NDArray[np.float64]:
+    def values(whitened: Matrix, forms: list[ClosedForm]) -> NDArray[np.float64]:
         total, scales = np.zeros(len(forms)), [form.scale(labelled.counts) for form in forms]
         lengths = [  # by which the moved vectors are divided
             np.linalg.norm(labelled.vectors + scale[:, None] * whitened, axis=1).clip(min=1e-12)
@@ -229,7 +215,7 @@ def dev_values(
             else np.float32(1)
             for form, scale in zip(forms, scales, strict=True)
         ]
-        size = max(1, ENTRIES // max(1, len(whitened)))
+        size = max(1, ENTRIES // len(whitened))
         for first in range(0, len(queries), size):
             part = slice(first, first + size)
             low, high = np.searchsorted(query, [first, first + size])
@@ -261,5 +247,5 @@ def settings_of(
         gammas = [Setting(gamma=gamma) for gamma in (GAMMAS if unit_length else GAMMAS[:1])]
         return gammas, lambda one: labelled.nudged(float(one["gamma"]))
     best = best_form(labelled, unmoved, pairs, unit_length=unit_length)
-    members = [Setting(weight=0.0), *([best.form.setting] if best.form.weight else [])]
+    members = [Setting(weight=0.0), *([best.setting] if best.weight else [])]
     return members, lambda one: best.moved(labelled) if one["weight"] else labelled.vectors

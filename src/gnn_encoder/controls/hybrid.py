@@ -20,9 +20,9 @@ import polars as pl
 
 from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.matrix import Matrix, Rows, Scores, of_length_1, spans
-from gnn_encoder.controls.choose import NOTHING, Candidates, Choice, Ranking, Setting, read_choice, taken, union
+from gnn_encoder.controls.choose import Candidates, Choice, Setting, read_choice, taken, union
 from gnn_encoder.search.bm25 import BM25Index
-from gnn_encoder.search.exact import block_top_k, top
+from gnn_encoder.search.exact import MISSING, Ranking, block_top_k, top
 from gnn_encoder.search.faiss_index import PassageIndex
 
 LABELLED = "log"  # folder of the labelled queries in the artifact of a system that looks them up
@@ -56,7 +56,7 @@ def unit(passages: Rows, scores: Scores) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledQueries:
-    """The training queries that have a label, looked up by similarity.
+    """The training queries that have a label, at least one, looked up by similarity.
 
     *Shape:* vectors (n, d), of length 1; starts (n + 1,): query i is labelled with passages[starts[i]:starts[i + 1]].
     """
@@ -93,8 +93,6 @@ class LabelledQueries:
         *Shape:* queries (n, d) -> (n, b), each passage once a query.
         """
         n = len(queries)
-        if len(self.vectors) == 0:
-            return np.empty((n, 0), np.int64), lambda _: np.empty((n, 0), np.float32)
         nearest, cosines = block_top_k(self.vectors, of_length_1(queries), neighbours)
         lengths = np.diff(self.starts)[nearest]
         labels, _ = spans(self.starts[nearest].reshape(-1), lengths.reshape(-1))
@@ -132,7 +130,7 @@ def with_log(run: Ranking, near: Candidates, unit: float) -> Candidates:
     def scores(setting: Setting) -> Scores:
         weight = np.float32(float(setting["weight"]) * unit)
         found = base + weight * taken(in_log, shares(setting), nothing)
-        return np.where(passages < 0, NOTHING, found).astype(np.float32)
+        return np.where(passages < 0, MISSING, found).astype(np.float32)
 
     return passages, scores
 
@@ -149,7 +147,7 @@ def fused(dense: Ranking, lexical: Ranking) -> Candidates:
     def scores(setting: Setting) -> Scores:
         weight = np.float32(setting["weight"])
         found = max(1 - weight, AMONG_EQUALS) * of_dense + weight * of_lexical
-        return np.where(passages < 0, NOTHING, found).astype(np.float32)
+        return np.where(passages < 0, MISSING, found).astype(np.float32)
 
     return passages, scores
 

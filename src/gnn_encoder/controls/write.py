@@ -15,13 +15,14 @@ from gnn_encoder.base.matrix import Matrix, Origin, open_matrix
 from gnn_encoder.base.runs import as_matrices, read_run, write_ranking
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.controls import hybrid
-from gnn_encoder.controls.choose import CHOICE, NOTHING, Choice, DevQueries, Ranking, Setting, best_on_dev, ranked_anew
+from gnn_encoder.controls.choose import CHOICE, Choice, DevQueries, Setting, best_on_dev, ranked_anew
 from gnn_encoder.controls.closed_form import LabelledPassages, Unmoved, settings_of
 from gnn_encoder.evaluate.judge import Judgements
 from gnn_encoder.evaluate.measures import cutoff, parse
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Encoder, Params
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL
+from gnn_encoder.search.exact import Ranking
 from gnn_encoder.text.corpus import embed_queries, load_encoder, transform_corpus
 from gnn_encoder.text.encoder import DualEncoder
 
@@ -67,9 +68,7 @@ def read_ranked(runs: Path, split: str) -> Ranking:
     """A run in a system's folder of runs. *Shape:* (queries of the split, longest ranking) both."""
     queries = project.queries(split)
     run = with_rows(read_run(runs / project.run_file("", split).name), queries, project.PASSAGES)
-    rows, scores = as_matrices(run, count_rows(queries))
-    scores[rows < 0] = NOTHING
-    return rows, scores
+    return as_matrices(run, count_rows(queries))
 
 
 def write_control(folder: Path, system: str, choice: Choice, rankings: Mapping[str, Ranking]) -> None:
@@ -119,6 +118,7 @@ def write_closed_forms(
 class WithLog:
     """What a system found, ranked anew by the shares of similar logged queries."""
 
+    base: str
     known: hybrid.LabelledQueries
     choice: Choice
     rankings: dict[str, Ranking]
@@ -135,30 +135,28 @@ def rank_with_log(queries: Encoded, dev: DevQueries, params: Params) -> WithLog:
         candidates[split] = hybrid.with_log(of, (np.where(own, -1, near), shares), unit)
     choice, rankings = ranked_anew(candidates, hybrid.log_settings(), dev, depth=params.retrieve.depth)
     choice = replace(choice, facts={"unit": unit, "logged_queries": len(known.vectors)})
-    return WithLog(known=known, choice=choice, rankings=rankings)
+    return WithLog(base=queries.base, known=known, choice=choice, rankings=rankings)
 
 
-def write_hybrid(
-    folder: Path, dense: Mapping[str, Path], logged: Mapping[str, WithLog], dev: DevQueries, params: Params
-) -> None:
+def write_hybrid(folder: Path, dense: Mapping[str, Path], logged: WithLog, dev: DevQueries, params: Params) -> None:
     """Write the hybrid of three sources: words, meaning and the log.
 
-    Meaning is the dense system that is best on dev, of equally good ones the first; with it, or with one of those that
-    are `logged`, whichever is better, the log is asked; what comes out is fused with what BM25 found. Each step may
-    leave a source out, so that on dev the hybrid is not below any of these. `dense`: systems and their folders of runs.
+    Meaning is the dense system that is best on dev, of equally good ones the first; with it, or with that of `logged`,
+    whichever is better, the log is asked; what comes out is fused with what BM25 found. Each step may leave a source
+    out, so that on dev the hybrid is not below any of these. `dense`: systems and their folders of runs.
     """
     depth, lexical = params.retrieve.depth, project.runs(LEXICAL)
     found = (read_ranked(runs, "dev")[0][dev.rows, : dev.depth] for runs in dense.values())
     side = best_on_dev([Setting(system=name) for name in dense], found, dev)
-    if (name := str(side.setting["system"])) not in logged:
-        logged = {name: rank_with_log(Encoded.of(name, dense[name], params.encoder), dev, params), **logged}
-        logged[name].choice.tell(f"{HYBRID}, log beside {name}")
-    best = max(logged, key=lambda name: logged[name].choice.chosen.value)
-    choice, rankings = logged[best].choice, logged[best].rankings
-    facts: Setting = {"dense": best, "depth": depth}
+    if (name := str(side.setting["system"])) != logged.base:
+        other = rank_with_log(Encoded.of(name, dense[name], params.encoder), dev, params)
+        other.choice.tell(f"{HYBRID}, log beside {name}")
+        logged = max(other, logged, key=lambda one: one.choice.chosen.value)
+    choice, rankings = logged.choice, logged.rankings
+    facts: Setting = {"dense": logged.base, "depth": depth}
     facts |= {f"dev_{one.setting['system']}": one.value for one in side.tried}
     if choice.setting["weight"]:
-        logged[best].known.save(folder / hybrid.LABELLED)
+        logged.known.save(folder / hybrid.LABELLED)
         facts |= {f"log_{name}": value for name, value in choice.setting.items()} | {"log_unit": choice.facts["unit"]}
     candidates = {split: hybrid.fused(of, read_ranked(lexical, split)) for split, of in rankings.items()}
     choice, rankings = ranked_anew(candidates, [Setting(weight=one) for one in hybrid.BM25_WEIGHTS], dev, depth=depth)

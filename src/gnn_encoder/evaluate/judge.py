@@ -21,10 +21,10 @@ from gnn_encoder.base.tables import QRELS, count_rows, open_parquet, read_column
 from gnn_encoder.data.answers import answered, judged_by_answers
 from gnn_encoder.data.prepare import JUDGED, read_rows
 from gnn_encoder.data.reading import read_judged, refuse
-from gnn_encoder.evaluate.measures import Comparison, answer_depth, by_split, compare, corrected, mean, parse, per_query
+from gnn_encoder.evaluate.measures import Comparison, answer_depth, compare, corrected, mean, parse, parts_by, per_query
 from gnn_encoder.evaluate.tables import NOTHING, Table, comparison, p_value, points
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.project import MAIN, REFERENCE, title_of
+from gnn_encoder.pipeline.project import CONTROL, MAIN, REFERENCE, title_of
 
 USUAL = ("RR@10", "nDCG@10", "R@50", "R@1000")  # what is measured of a user's run where no measure is named
 
@@ -161,8 +161,8 @@ def judge_runs(paths: Sequence[Path], qrels: Path, names: Sequence[str]) -> Judg
     compared = {}
     for theirs in others:
         pairs = mine.join(theirs, on=["qid", "measure"], suffix="_there", maintain_order="left")
-        for (name,), part in pairs.group_by("measure", maintain_order=True):
-            compared[str(name)] = compare(part["value"].to_numpy(), part["value_there"].to_numpy(), "against")
+        for name, of in parts_by("measure", pairs).items():
+            compared[name] = compare(of["value"].to_numpy(), of["value_there"].to_numpy(), "against")
     return Judged(
         queries=mine["qid"].n_unique(),
         missing=missing,
@@ -174,7 +174,7 @@ def judge_runs(paths: Sequence[Path], qrels: Path, names: Sequence[str]) -> Judg
 
 
 FULL = "full"  # the ablation that changes nothing
-CONTROLS = ("no_gnn", REFERENCE)  # systems of the same experiments, which are compared with it too
+CONTROLS = (CONTROL, REFERENCE)  # systems of the same experiments, which are compared with it too
 
 
 def read_ablations(path: Path, names: Iterable[str] = ()) -> dict[str, list[str]]:
@@ -213,8 +213,8 @@ def read_experiments(names: Iterable[str], seeds: Iterable[int]) -> tuple[pl.Dat
 def ablation_tables(values: pl.DataFrame, measure: str) -> Iterator[Table]:
     """A table a split: each ablation's mean, and its difference from `full`; a query's value is its mean over seeds."""
     (measure,) = parse([measure])
-    for split, of in by_split(values.filter(measure=measure)).items():
-        parts, rows = {str(name): part for (name,), part in of.group_by("ablation", maintain_order=True)}, []
+    for split, of in parts_by("split", values.filter(measure=measure)).items():
+        parts, rows = parts_by("ablation", of), []
         compared = corrected({name: _compared(part, parts[FULL], name) for name, part in parts.items() if name != FULL})
         for name, part in parts.items():
             seeds = part.group_by("seed", maintain_order=True).agg(pl.col("value").mean())["value"]

@@ -103,20 +103,19 @@ def cutoff(name: str) -> int | None:
 
 def mean(values: pl.DataFrame) -> dict[str, float]:
     """Mean of each measure over the judged queries, summed exactly: threads' rounding could decide between equals."""
-    parts = values.group_by("measure", maintain_order=True)
-    return {str(name): fsum(part["value"]) / len(part) for (name,), part in parts}
+    return {name: fsum(of["value"]) / len(of) for name, of in parts_by("measure", values).items()}
 
 
-def by_split(values: pl.DataFrame) -> dict[str, pl.DataFrame]:
-    """Split -> its rows, in the table's order."""
-    return {str(split): rows for (split,), rows in values.group_by("split", maintain_order=True)}
+def parts_by(column: str, table: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """Value of a column, such as a split -> its rows, in the table's order."""
+    return {str(value): rows for (value,), rows in table.group_by(column, maintain_order=True)}
 
 
 def means_by_system(values: pl.DataFrame, measures: Sequence[str]) -> dict[str, Means]:
     """Split -> system -> measure -> mean, of these measures."""
     return {
-        split: {str(name): mean(part) for (name,), part in rows.group_by("system", maintain_order=True)}
-        for split, rows in by_split(values.filter(pl.col("measure").is_in(list(measures)))).items()
+        split: {system: mean(of) for system, of in parts_by("system", rows).items()}
+        for split, rows in parts_by("split", values.filter(pl.col("measure").is_in(list(measures)))).items()
     }
 
 
@@ -177,7 +176,7 @@ def corrected(found: dict[Key, Comparison]) -> dict[Key, Comparison]:
 def compare_with(values: pl.DataFrame, measure: str, baselines: dict[str, str]) -> dict[str, Comparisons]:
     """Split -> each system of `baselines` against its own there, with Holm's correction over all of the split."""
     found = {}
-    for split, rows in by_split(values.filter(measure=measure)).items():
+    for split, rows in parts_by("split", values.filter(measure=measure)).items():
         wide = rows.pivot("system", index="qid", values="value", maintain_order=True)
         of = {name: wide[name].to_numpy() for name in {*baselines, *baselines.values()}}
         found[split] = corrected({name: compare(of[name], of[other], other) for name, other in baselines.items()})

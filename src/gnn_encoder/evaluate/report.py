@@ -11,7 +11,7 @@ import polars as pl
 
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.evaluate import tables
-from gnn_encoder.evaluate.measures import Means, interval, parse
+from gnn_encoder.evaluate.measures import Means, interval, parse, parts_by
 from gnn_encoder.evaluate.slices import Sliced, attention_table, cases_table, slices_table, won_and_lost_table
 from gnn_encoder.evaluate.tables import BETTER, WORSE, Table
 from gnn_encoder.pipeline import project
@@ -98,8 +98,9 @@ def _save(path: Path, panels: Sequence[tuple[str, Callable[["Axes"], None]]], *,
 
 def _paint_means(values: pl.DataFrame, axes: "Axes") -> None:
     """Each system's mean with its 95% interval, the first at the top. `values`: columns system, measure, value."""
-    parts = {str(name): of["value"].to_numpy() for (name,), of in values.group_by("system", maintain_order=True)}
-    for place, (system, of) in enumerate(parts.items()):
+    parts = parts_by("system", values)
+    for place, (system, rows) in enumerate(parts.items()):
+        of = rows["value"].to_numpy()
         low, high = interval(of)
         axes.errorbar(100 * of.mean(), place, xerr=50 * (high - low), linestyle="", **system_style(system))
     axes.set(yticks=range(len(parts)), yticklabels=[textwrap.fill(title_of(system), LINE) for system in parts])
@@ -108,9 +109,9 @@ def _paint_means(values: pl.DataFrame, axes: "Axes") -> None:
 
 def _paint_recall(recall: pl.DataFrame, axes: "Axes") -> None:
     """R@k (or Success@k) against k, one line per system. `recall`: as `recall_of` has it."""
-    for (system,), rows in recall.group_by("system", maintain_order=True):
-        label = textwrap.fill(title_of(str(system)), LINE)
-        axes.plot(rows["k"], 100 * rows["recall"], markersize=4, label=label, **system_style(str(system)))
+    for system, rows in parts_by("system", recall).items():
+        label = textwrap.fill(title_of(system), LINE)
+        axes.plot(rows["k"], 100 * rows["recall"], markersize=4, label=label, **system_style(system))
     depths = recall["k"].unique().sort().to_list()
     axes.set(xlabel="k", ylabel=f"{next(iter(recall['measure']), 'R')}@k (points)", xscale="log")
     axes.set_xticks(depths, [str(depth) for depth in depths])
@@ -118,11 +119,10 @@ def _paint_recall(recall: pl.DataFrame, axes: "Axes") -> None:
 
 
 class Part(NamedTuple):
-    """The content under one heading; without tables and figures, the page names the command that makes them."""
+    """The content under one heading; without tables and figures, the page says that they are not made yet."""
 
     title: str
     tables: list[Table]
-    command: str = "dvc repro"
     notes: Sequence[str] = ()
     figures: Sequence[Path] = ()
 
@@ -144,7 +144,7 @@ def render(params: Params) -> str:
 
 
 def page_parts(params: Params) -> list[Part]:
-    """What the page shows of what was measured, of what explains it, and of what other stages counted."""
+    """What the page shows of what was measured, and of what explains it."""
     (tested,) = parse([params.evaluate.significance])
     branches, claim = registry().branches, tables.read_claim()
     own = [name for name, branch in branches.items() if tables.are_ours(branch.systems)]
@@ -152,16 +152,11 @@ def page_parts(params: Params) -> list[Part]:
     sliced = {name: tables.read_record(project.METRICS / name / "slices.json", dict[str, Sliced]) or {} for name in own}
     told = tables.read_record(project.evaluation(MAIN) / "informed.json", dict[str, Any])
     informing = [attention_table(told["attention"]), cases_table(told["cases"], told["counts"])] if told else []
-    labels = tables.record_tables(project.PAIR_LABELS / "statistics.json", "Pseudo-labels")
-    quality = project.GENERATED / "quality.json", "Generated queries compared with the dev queries"
-    results = [table for branch in branches for table in tables.branch_tables(branch, tested)] + tables.choices_tables()
+    results = [table for branch in branches for table in tables.branch_tables(branch, tested)]
     claimed = tables.claim_sentences(claim) if claim else []
     return [
         Part("Results", results, notes=claimed, figures=[figure for figure in figures if figure.is_file()]),
         Part("Slices", [slices_table(name, of[one], one) for name, of in sliced.items() for one in of]),
         Part("What informs passages", informing),
-        Part("PAIR", labels, "dvc repro pipelines/pair/dvc.yaml"),
-        Part("Dual-Cross-Encoder", tables.record_tables(*quality), "dvc repro pipelines/dual_cross/dvc.yaml"),
         Part("Won and lost", [one for name in branches if (one := won_and_lost_table(name, tested))]),
-        Part("Data", tables.record_tables(project.PREPARED / "statistics.json", "The prepared tables")),
     ]

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from gnn_encoder.base.judgements import relevant_pairs, with_rows
 from gnn_encoder.base.matrix import Rows, of_length_1
 from gnn_encoder.base.runs import read_run
-from gnn_encoder.base.tables import count_rows, read_column, with_title
-from gnn_encoder.data.answers import judged_by_answers
+from gnn_encoder.base.tables import read_column, with_title
 from gnn_encoder.evaluate.judge import Judgements, read_values
 from gnn_encoder.evaluate.measures import Comparison, compare, corrected, interval
 from gnn_encoder.evaluate.tables import NOTHING, Table, comparison, is_of_prepared, shortened
@@ -113,15 +112,13 @@ def properties_of(split: str, similarities: NDArray[np.float64], labelled: Rows,
     Where answers judge, the relevant passages are those of `first_retrievers`, which knows the dev queries alone. Each
     query of the split has a similarity to the nearest training query; `labelled` are rows of what M_de has `read`.
     """
-    queries, qrels, passages = project.tables(split)
-    by_answers, relevant = judged_by_answers(queries), project.POSITIVES if split == "dev" else qrels
-    left_out = (LABELLED, CUT) if by_answers and split != "dev" else ()
-    pairs = relevant_pairs(queries, relevant, passages)
-    rows = np.arange(count_rows(queries)) if by_answers else pairs["query"].unique().sort().to_numpy()
+    judge = Judgements(split)
+    rows, left_out = judge.judged_rows(), (LABELLED, CUT) if judge.by_answers and split != "dev" else ()
     third, bounds = thirds(similarities[rows])
-    qids = pl.Series(read_column(queries, "qid"))[rows]
+    qids = pl.Series(read_column(judge.queries, "qid"))[rows]
     table = pl.DataFrame({"query": pl.Series(rows, dtype=pl.Int32), "qid": qids, SIMILARITY: third})
     if not left_out:
+        pairs = relevant_pairs(judge.queries, project.POSITIVES if split == "dev" else judge.qrels, judge.passages)
         found = pairs["passage"].to_numpy()
         flags = pairs.with_columns(pl.Series(LABELLED, np.isin(found, labelled)), pl.Series(CUT, read.is_cut(found)))
         flags = flags.group_by("query").agg(pl.col(LABELLED, CUT).any().replace_strict({True: "yes", False: "no"}))

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -26,10 +25,6 @@ HOW_TO_READ = (
     "A difference is a mean of unrounded values with its 95% interval; p is that of a paired t-test over queries after "
     "Holm's correction over all systems that were compared, and ▲ and ▼ mark p below 0.05. Intervals are over queries, "
     "with the seed held fixed."
-)
-WEIGHTS = (
-    "Weights are lambda of the mean of labelled queries, standard deviations of M_de's scores of one query's passages "
-    "for logged queries, and BM25's share of the hybrid"
 )
 # What to try where a simple system is better than what was trained.
 CURES = dict.fromkeys((LEXICAL, UNTOUCHED, LOGGED), "`gnn-encoder search --hybrid`") | {
@@ -51,7 +46,7 @@ class Table:
 
 
 def markdown(table: Table) -> str:
-    """The table in Markdown, with padded columns, all but the first aligned to the right; without title and note."""
+    """The table in Markdown, with padded columns, all but the first aligned to the right; with its title and note."""
     lines = [[cell.replace("|", "/").replace("\n", ", ") for cell in cells] for cells in [table.columns, *table.rows]]
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
@@ -60,18 +55,14 @@ def markdown(table: Table) -> str:
         padded = [cells[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(cells[1:], widths[1:], strict=True))]
         return f"| {' | '.join(padded)} |"
 
-    return "\n".join(line(cells) for cells in [lines[0], rule, *lines[1:]])
-
-
-def titled(table: Table) -> str:
-    """The table in Markdown with its title and note, for the terminal and for documents."""
-    return "\n\n".join(part for part in (table.title, markdown(table), table.note) if part)
+    body = "\n".join(line(cells) for cells in [lines[0], rule, *lines[1:]])
+    return "\n\n".join(part for part in (table.title, body, table.note) if part)
 
 
 def tell(results: Iterable[Table | str]) -> None:
     """Print tables and sentences from a stage."""
     for one in results:
-        log.info("\n%s", titled(one) if isinstance(one, Table) else one)
+        log.info("\n%s", markdown(one) if isinstance(one, Table) else one)
 
 
 def points(value: float) -> str:
@@ -109,28 +100,6 @@ def shortened(text: str, length: int) -> str:
     """A text on one line of a terminal, cut after a whole word."""
     text = without_controls(text)
     return text if len(text) <= length else f"{text[:length].rsplit(' ', 1)[0]} …"
-
-
-def record_tables(path: Path, title: str) -> list[Table]:
-    """A JSON object whose form is not known, a row per value; empty if there is no such file."""
-    rows = [[_label(key), _cell(one)] for key, one in (read_record(path, dict[str, Any]) or {}).items()]
-    return [Table(title=title, columns=["", ""], rows=rows)] if rows else []
-
-
-def _label(key: str) -> str:
-    """A JSON key as people read it: the title of a system, or else the key with spaces for underscores."""
-    return title_of(key) if key in registry().systems else key.replace("_", " ")
-
-
-def _cell(value: Any) -> str:
-    """Any JSON value; what a list holds stands in lines of its own."""
-    if isinstance(value, dict):
-        return ", ".join(f"{_label(key)} {_cell(one)}" for key, one in value.items())
-    if isinstance(value, list):
-        return "".join(f"\n{_cell(one)}" for one in value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return NOTHING if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def read_record(path: Path, form: type[Form]) -> Form | None:
@@ -187,20 +156,6 @@ def branch_tables(branch: str, tested: str) -> list[Table]:
         if means and are_ours(means):
             tables.append(results_table(branch, split, means, compared.get(split, {}), tested))
     return tables
-
-
-def choices_tables() -> list[Table]:
-    """What systems without training chose on dev: setting, value, the range of all values; empty if none was made."""
-    rows, title, measure = list[list[str]](), "", ""
-    for name, system in registry().of_kind("shifted", "reordered", "fused").items():
-        folder = project.embeddings(name) if system.kind == "shifted" else project.runs(name)
-        if one := read_record(folder / "choice.json", dict[str, Any]):
-            title, measure = f"Chosen on {one['queries']:,} dev queries, points of 100", one["measure"]
-            values, chosen = [tried["value"] for tried in one["tried"]], one["chosen"]
-            spread = f"{len(values)}: {points(min(values))} to {points(max(values))}"
-            rows.append([title_of(name), _cell(chosen["setting"]), points(chosen["value"]), spread])
-    columns = ["System", "chosen", f"dev {measure}", "all that were tried"]
-    return [Table(title=title, columns=columns, rows=rows, note=WEIGHTS)] if rows else []
 
 
 @dataclass(frozen=True, kw_only=True)

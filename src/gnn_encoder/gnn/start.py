@@ -18,7 +18,7 @@ from torch import Tensor
 
 from gnn_encoder.base.matrix import Matrix
 from gnn_encoder.controls.choose import shown
-from gnn_encoder.controls.closed_form import DEPTH, ClosedForm, Form, LabelledPassages, Unmoved, best_form
+from gnn_encoder.controls.closed_form import DEPTH, ClosedForm, LabelledPassages, Unmoved, best_form
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.network import GATE_BIAS, QueryPassageGNN
 from gnn_encoder.train.dev import DevSample
@@ -41,7 +41,7 @@ class Start:
 
     def __str__(self) -> str:
         told = f"gate {self.gate}, labelled edges {self.label}, mix {self.mix}"
-        return told if self.closed is None else f"the closed form ({shown(self.closed.form.setting)}), {told}"
+        return told if self.closed is None else f"the closed form ({shown(self.closed.setting)}), {told}"
 
     @torch.no_grad()
     def apply(self, gnn: QueryPassageGNN) -> None:
@@ -54,9 +54,9 @@ class Start:
         if gnn.config.layers == 2:
             gnn.combine.weight.copy_(torch.cat([self.mix * one, (1 - self.mix) * one], dim=1))
         if gnn.config.labels:
-            form = Form(power=0.5, unit_length=True) if self.closed is None else self.closed.form
+            form = self.closed or ClosedForm(whitener=one.numpy(), power=0.5, unit_length=True)
             gnn.W_l.copy_(form.weight * one)
-            gnn.A.copy_(one if self.closed is None else torch.from_numpy(self.closed.whitener))
+            gnn.A.copy_(torch.from_numpy(form.whitener))
             gnn.exponent.fill_(form.power)
             gnn.config = gnn.config.model_copy(update={"unit_length": form.unit_length})
 
