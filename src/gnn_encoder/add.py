@@ -10,7 +10,6 @@ import fcntl
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -20,11 +19,11 @@ import polars as pl
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import fingerprint, replacing
 from gnn_encoder.base.matrix import ArrayWriter, Matrix, array_blocks, open_matrix, read_manifest
-from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, with_title, write_table
+from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, write_table
 from gnn_encoder.data.formats import read_corpus
 from gnn_encoder.data.reading import refuse_repeated
-from gnn_encoder.gnn.graph import link, open_nodes, reach
-from gnn_encoder.gnn.neighbourhood import Subgraph, graph_encoder, open_informer
+from gnn_encoder.gnn.graph import open_nodes
+from gnn_encoder.gnn.neighbourhood import CorpusGNN, Subgraph, graph_encoder, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry
@@ -34,7 +33,7 @@ from gnn_encoder.text.batches import Inputs, encode_rows
 from gnn_encoder.text.corpus import embed_passages, load_encoder, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder, TextModel
-from gnn_encoder.text.tokens import TextTokens, title_separator
+from gnn_encoder.text.tokens import TextTokens, titled
 
 Encode = Callable[[pl.DataFrame], Matrix]  # passages -> their vectors. *Shape:* (b,) -> (b, d)
 AT_A_TIME = 256  # passages that are encoded together: memory grows with them and with the graph's queries
@@ -105,57 +104,46 @@ def _open_encoder(system: str, params: Params) -> Encode:
     present = fingerprint(project.GNN) if system == MAIN else DualEncoder.passage_fingerprint(model)
     if read_manifest(matrix).model_fingerprint != present:
         raise UserError(f"{matrix}: another model than the present one made it; make it again (`dvc repro`)")
-    if system == MAIN:
-        return _open_informer(params)
-    return partial(_alone, load_encoder(model, params.encoder), params.encoder.batch_tokens)
+    encoder = graph_encoder(params)[0] if system == MAIN else load_encoder(model, params.encoder)
+
+    def alone(passages: pl.DataFrame) -> Matrix:
+        rows = np.arange(len(passages))
+        return embed_passages(encoder, _tokens(encoder, passages), params.encoder.batch_tokens, rows)
+
+    return _informed(alone, open_informer(encoder, params), params) if system == MAIN else alone
 
 
-def _alone(encoder: DualEncoder, batch_tokens: int, passages: pl.DataFrame) -> Matrix:
-    return embed_passages(encoder, _tokens(encoder, passages), batch_tokens, np.arange(len(passages)))
-
-
-def _tokens(model: TextModel, passages: pl.DataFrame) -> TextTokens:
-    prefix, join = model.prefix_of(project.PASSAGES), partial(with_title, separator=title_separator(model.tokenizer))
-    return TextTokens.of([prefix + join(*row) for row in passages.select("title", "text").rows()], model.tokenizer)
-
-
-def _open_informer(params: Params) -> Encode:
-    """What gives new passages their h'_p (Eq. 8-10).
-
-    They get edges to the queries of the graph whose k passages they would enter by M_de's score. The queries' own h'_q
-    (Eq. 6, 7) stay those of the build.
-    """
-    links, dtype = _open_encoder(REFERENCE, params), read_manifest(project.embeddings(REFERENCE)).dtype
-    joint = graph_encoder(params)[0]
-    inform, nodes = open_informer(joint, params), open_nodes()
-    near = inform.near
-    least = reach(near.graph, near.labelled if params.mgt.labels else None)
+def _informed(alone: Encode, inform: CorpusGNN, params: Params) -> Encode:
+    """What gives new passages their h'_p (Eq. 8-10). The queries' own h'_q (Eq. 6, 7) stay those of the build."""
+    linked, dtype = _open_encoder(REFERENCE, params), read_manifest(project.embeddings(REFERENCE)).dtype
+    near, nodes = inform.near, open_nodes()
     features = _open_m_ce(params) if near.features else None
 
     def encode(passages: pl.DataFrame) -> Matrix:
-        like_built = links(passages).astype(dtype).astype(np.float32)  # as the build stores E_P of M_de
-        found = Subgraph.of_new(link(nodes, least, like_built), len(passages))
+        found = near.around_new(nodes, linked(passages).astype(dtype).astype(np.float32))  # as the build stores them
         if features:
             found = replace(found, features=features(found, passages))
-        return inform.inform(found, _alone(joint, params.encoder.batch_tokens, passages))
+        return inform.inform(found, alone(passages))
 
     return encode
 
 
-def _open_m_ce(params: Params) -> Callable[[Subgraph, pl.DataFrame], tuple[Matrix, Matrix]]:
+def _open_m_ce(params: Params) -> Callable[[Subgraph, pl.DataFrame], tuple[Matrix, ...]]:
     """M_ce's features of the edges of new passages, and of their self-loops. *Shape:* (E, d_e), (b, d_e)."""
     model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
     queries, length = open_queries(project.NODES, model), params.train_cross_encoder.max_length
 
-    def embed(pairs: Inputs) -> Matrix:
-        rows = np.arange(len(pairs))
-        found = encode_rows(pairs, rows, model.embed, params.encoder.batch_tokens, model.dimension)
-        return found.astype(np.float16).astype(np.float32)  # as the build stores them
-
-    def features(of: Subgraph, passages: pl.DataFrame) -> tuple[Matrix, Matrix]:
+    def features(of: Subgraph, passages: pl.DataFrame) -> tuple[Matrix, ...]:
         tokens, itself = _tokens(model, passages), np.arange(len(passages))
-        edges = queries, of.queries[of.edge_query], tokens, of.edge_passage
-        loops = tokens, itself, tokens, itself
-        return embed(Inputs.pairs(*edges, model.template, length)), embed(Inputs.pairs(*loops, model.template, length))
+        ends = (queries, of.queries[of.edge_query], tokens, of.edge_passage), (tokens, itself, tokens, itself)
+        pairs = [Inputs.pairs(*one, model.template, length) for one in ends]
+        rows, how = [np.arange(len(one)) for one in pairs], (model.embed, params.encoder.batch_tokens, model.dimension)
+        found = [encode_rows(*one, *how) for one in zip(pairs, rows, strict=True)]
+        return tuple(one.astype(np.float16).astype(np.float32) for one in found)  # as the build stores them
 
     return features
+
+
+def _tokens(model: TextModel, passages: pl.DataFrame) -> TextTokens:
+    texts = titled(passages["title"], passages["text"], model.tokenizer)
+    return TextTokens.of([model.prefix_of(project.PASSAGES) + text for text in texts], model.tokenizer)

@@ -19,9 +19,9 @@ from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import replacing, write_json
 from gnn_encoder.base.matrix import Matrix, Rows, array_blocks, of_length_1
-from gnn_encoder.gnn.graph import Bools, Graph, Labels, labelled_first, link, reach
+from gnn_encoder.gnn.graph import Bools, Graph, Labels, labelled_first
 from gnn_encoder.gnn.masking import supervise
-from gnn_encoder.gnn.neighbourhood import CorpusGNN, Neighbourhood, Subgraph
+from gnn_encoder.gnn.neighbourhood import CorpusGNN, Neighbourhood
 from gnn_encoder.gnn.network import CONFIG, WEIGHTS, QueryPassageGNN
 from gnn_encoder.gnn.tasks import CachedEmbeddings
 from gnn_encoder.gnn.train import CACHED_PASSAGES, CACHED_QUERIES, draw_dev, new_factor, new_gnn, train_on_embeddings
@@ -192,7 +192,7 @@ class GNNEncoder:
                     self._check_known(first + known, part[known], block[known])
                     window[known] = self._corpus.inform(self._corpus.near.around(part[known]), block[known])
                 if len(new):
-                    asking = Subgraph.of_new(link(self.queries_, self._reach, block[new]), len(new))
+                    asking = self._corpus.near.around_new(self.queries_, block[new])
                     window[new] = self._corpus.inform(asking, block[new])
                 bar.update(len(block))
         return result
@@ -271,7 +271,7 @@ class GNNEncoder:
         """Make ready to inform passages, without those of `fit`; `h_q`: the queries' h'_q. *Shape:* (n, d)."""
         none = np.empty((0, queries.shape[1]), dtype=np.float32)
         near = Neighbourhood(graph, none, None, Labels(pairs, graph.m), sums=self.labels)
-        self._corpus, self._reach = CorpusGNN(gnn, near, queries, h_q), reach(graph, labelled)
+        self._corpus = CorpusGNN(gnn, near, queries, h_q)
         self.gnn_, self.graph_, self.queries_, self.labelled_ = gnn, graph, queries, labelled
         self.n_features_in_ = queries.shape[1]
 

@@ -56,7 +56,7 @@ def test_a_fit_that_fails_halfway_leaves_what_was_fitted(monkeypatch: pytest.Mon
     gnn = DATA.fit(steps=0)
     kept, informed = dict(vars(gnn)), gnn.transform(DATA.passages)
     more = unit(DATA.passages[:5] + 0.1)
-    for name in ("train_on_embeddings", "reach"):
+    for name in ("train_on_embeddings", "CorpusGNN"):
         with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
             patch.setattr(estimator, name, lambda *arguments, **named: 1 / 0)
             DATA.into(gnn, unlabelled=more)

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.base.matrix import Matrix, Rows, check_shape, gather_rows, open_matrix
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, check_shape, gather_rows, open_matrix
 from gnn_encoder.base.tables import ATTENTION
 from gnn_encoder.gnn.graph import (
     Bools,
@@ -34,6 +34,7 @@ from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 
 QUERIES_AT_A_TIME = 2_048  # queries per part of layer 1 at inference, to bound its memory
+SCORES = 2**25  # scores of queries and new passages that are held at a time
 NOBODY: Rows = np.empty(0, dtype=np.int64)
 
 
@@ -51,13 +52,6 @@ class Subgraph:
     label_passage: Rows = field(default_factory=NOBODY.copy)
     # M_ce's features of the edges and of the passages' self-loops; None: those of the graph. (E, d_e), (b, d_e)
     features: tuple[NDArray[Any], NDArray[Any]] | None = None
-
-    @classmethod
-    def of_new(cls, edges: pl.DataFrame, passages: int) -> "Subgraph":
-        """That of so many passages that the graph was built without, from their edges as of `graph.link`."""
-        query, passage = (edges[name].to_numpy(writable=True) for name in ("query", "passage"))
-        queries, place = np.unique(query, return_inverse=True)
-        return cls(np.full(passages, -1), queries, np.full(len(edges), -1), place, passage)
 
 
 class Neighbourhood:
@@ -109,6 +103,29 @@ class Neighbourhood:
         edges, target = edges[keep], target[keep]
         queries, place = np.unique(np.concatenate([edges // self.graph.k, asking]), return_inverse=True)
         return Subgraph(passages, queries, edges, place[: len(edges)], target, place[len(edges) :], asked)
+
+    def around_new(self, queries: Matrix, passages: Matrix) -> Subgraph:
+        """The subgraph of passages that the graph was built without, from M_de's embeddings of them and of the nodes.
+
+        A query has an edge to those that score higher than the last of its k passages; to none if that is a labelled
+        one, which comes first whatever its score. Its own edges stay, so that the passages that were there do not
+        change. Edges are sorted by passage, then score from the highest on, then query.
+
+        *Shape:* queries (n, d), passages (b, d).
+        """
+        shape, found = self.graph.passages.shape, list[tuple[Rows, Rows, Scores]]()
+        least = self.graph.score.reshape(shape)[:, -1:]
+        if self.sums:
+            least = np.where(self.labelled.reshape(shape)[:, -1:], np.float32(np.inf), least)
+        size = max(1, SCORES // max(1, len(passages)))
+        for first in range(0, len(queries), size):
+            scores = queries[first : first + size] @ passages.T
+            query, passage = np.nonzero(scores > least[first : first + size])
+            found.append((first + query, passage, scores[query, passage]))
+        query, passage, score = map(np.concatenate, zip(*found, strict=True))
+        order = np.lexsort((query, -score, passage))
+        asking, place = np.unique(query[order], return_inverse=True)
+        return Subgraph(np.full(len(passages), -1), asking, np.full(len(order), -1), place, passage[order])
 
     def passage_embeddings(self, rows: Rows) -> Tensor:
         """Cached passage embeddings. *Shape:* (..., ) -> (..., d)."""
