@@ -45,12 +45,6 @@ def tiny_params() -> Params:
 
 
 @pytest.fixture(scope="session")
-def tiny_corpus() -> Path:
-    """A corpus in BEIR's format with train, dev and test judgements."""
-    return TINY / "beir"
-
-
-@pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that was built without training (built.py); read only: copy it to change it."""
     from .built import build  # only here: it loads torch
@@ -58,7 +52,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built") / "project"
     folder.mkdir()
     with chdir(folder):
-        build(folder, "labels")
+        build(folder, "mgt.edge_features=none", "mgt.labels=true")
     return folder
 
 

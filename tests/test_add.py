@@ -30,9 +30,9 @@ from .project import call, printed
 from .small import BUILT, SYSTEM, contents, encode, fake_encoder, jsonl, make, make_hybrid, vector
 
 KINDS = {  # with one layer h'_q does not depend on the passages, so that a build and an added passage must agree
-    "labels": ("mgt.layers=1",),
-    "cross_encoder": ("mgt.layers=1", "build_graph.k=3"),
-    "plain_edges": (),
+    "labels": ("mgt.edge_features=none", "mgt.labels=true", "mgt.layers=1"),
+    "cross_encoder": ("mgt.edge_features=cross_encoder", "mgt.layers=1", "build_graph.k=3"),
+    "plain": ("mgt.edge_features=none", "mgt.labels=false", "mgt.layers=1", "build_graph.unlabelled=null"),
 }
 
 
@@ -47,7 +47,7 @@ def build_in(folder: Path, kind: str) -> Path:
     folder.mkdir()
     torch.manual_seed(7)  # by which the GNN's are drawn
     with chdir(folder):
-        built.build(folder, kind)
+        built.build(folder, *KINDS[kind], joint=kind != "labels")
     return folder
 
 
@@ -56,8 +56,6 @@ def test_a_passage_that_is_added_is_as_in_a_build_that_has_it(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is the unlabelled passage that most queries retrieve; the others keep their vectors."""
-    made = built.KINDS[kind]
-    monkeypatch.setitem(built.KINDS, kind, built.Kind((*made.params, *KINDS[kind]), joint=made.joint))
     with chdir(build_in(tmp_path / "whole", kind)):
         edges = pl.read_parquet(project.GRAPH / "edges.parquet").group_by("passage").len()
         labelled = pl.concat([pl.read_parquet(project.qrels(split))["pid"] for split in SPLITS]).implode()

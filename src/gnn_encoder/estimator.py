@@ -19,7 +19,7 @@ from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import replacing, write_json
 from gnn_encoder.base.matrix import Matrix, Rows, array_blocks, of_length_1
-from gnn_encoder.gnn.graph import Bools, Graph, Labels, labelled_first
+from gnn_encoder.gnn.graph import Graph, Labels, labelled_first
 from gnn_encoder.gnn.masking import supervise
 from gnn_encoder.gnn.neighbourhood import CorpusGNN, Neighbourhood
 from gnn_encoder.gnn.network import CONFIG, WEIGHTS, QueryPassageGNN
@@ -157,8 +157,7 @@ class GNNEncoder:
             gnn = new_gnn(mgt, (d, None), self.similarity, seed=self.seed, heads=self.heads)
             near = Neighbourhood(graph, data.passages, None, Labels(data.pairs, graph.m), sums=self.labels)
             history = self._train(gnn, near, examples, data, mgt)
-        labelled = near.labelled if self.labels else np.zeros(len(graph.score), dtype=bool)
-        self._set(gnn, graph, data.nodes, labelled, data.pairs, CorpusGNN(gnn, near, data.nodes).interactive)
+        self._set(gnn, graph, data.nodes, data.pairs, CorpusGNN(gnn, near, data.nodes).interactive)
         self.history_: History = history
         return self
 
@@ -229,10 +228,10 @@ class GNNEncoder:
             arrays = load_file(folder / ARRAYS)
             edges, m = {name: arrays[name] for name in ("passages", "score")}, int(arrays["n_passages"][0])
             graph, pairs = Graph(**edges, n_passages=m), pl.DataFrame(arrays["labels"], schema=PAIR)
-            queries, labelled, informed = (arrays[one] for one in ("queries", "labelled", "interactive_queries"))
+            queries, informed = arrays["queries"], arrays["interactive_queries"]
         except (KeyError, ValueError, TypeError, SafetensorError) as error:
             raise UserError(f"{folder}: not what GNNEncoder.save writes ({error}); fit and save it again") from error
-        found._set(QueryPassageGNN.load(folder).to(device()), graph, queries, labelled, pairs, informed)
+        found._set(QueryPassageGNN.load(folder).to(device()), graph, queries, pairs, informed)
         return found
 
     def _section(self) -> PhaseOne:
@@ -265,15 +264,13 @@ class GNNEncoder:
         with TemporaryDirectory(prefix="gnn-encoder-") as folder:
             return train_on_embeddings(*to_train, factor=factor, mgt=mgt, folder=Path(folder))
 
-    def _set(
-        self, gnn: QueryPassageGNN, graph: Graph, queries: Matrix, labelled: Bools, pairs: pl.DataFrame, h_q: Matrix
-    ) -> None:
+    def _set(self, gnn: QueryPassageGNN, graph: Graph, queries: Matrix, pairs: pl.DataFrame, h_q: Matrix) -> None:
         """Make ready to inform passages, without those of `fit`; `h_q`: the queries' h'_q. *Shape:* (n, d)."""
         none = np.empty((0, queries.shape[1]), dtype=np.float32)
         near = Neighbourhood(graph, none, None, Labels(pairs, graph.m), sums=self.labels)
         self._corpus = CorpusGNN(gnn, near, queries, h_q)
-        self.gnn_, self.graph_, self.queries_, self.labelled_ = gnn, graph, queries, labelled
-        self.n_features_in_ = queries.shape[1]
+        self.gnn_, self.graph_, self.queries_, self.n_features_in_ = gnn, graph, queries, queries.shape[1]
+        self.labelled_ = near.labelled if self.labels else np.zeros(len(graph.score), dtype=bool)
 
     def _check_known(self, places: Rows, rows: Rows, block: Matrix) -> None:
         """Refuse a passage with another score than in `fit` for its nearest query. *Shape:* (b,), (b,), (b, d)."""
