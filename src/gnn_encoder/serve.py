@@ -28,10 +28,9 @@ import gnn_encoder
 from gnn_encoder.base.distributed import cores
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import MANIFEST, is_empty
-from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import count_rows, read_column
 from gnn_encoder.gnn.graph import open_labels
-from gnn_encoder.gnn.neighbourhood import before_graph, graph_encoder, open_informer
+from gnn_encoder.gnn.neighbourhood import open_explainer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry
@@ -63,13 +62,9 @@ class GraphExplainer:
     """GNN-encoder's graph and network, open in the project's root."""
 
     def __init__(self) -> None:
-        params = load_params()
         self._built = count_rows(project.PASSAGES)
-        self._encoder, encoded = graph_encoder(params)
-        self._inform = open_informer(self._encoder, params)
+        self._inform, self._before = open_explainer(load_params())
         self._training, self._labelled = count_rows(project.queries("train")), open_labels()
-        self._before = open_matrix(encoded) if encoded is not None else None
-        self._batch_tokens = params.encoder.batch_tokens
 
     def explain(self, pid: str) -> dict[str, Any]:
         """What informed a passage: the attention (Eq. 4) is the mean over heads, the gate (Eq. 9) that over columns."""
@@ -79,7 +74,7 @@ class GraphExplainer:
             raise UserError(f"no passage has the id {pid!r}")
         if rows[0] >= self._built:
             raise UserError(f"passage {pid!r} was added after the build: the graph knows it after the next `dvc repro`")
-        before = before_graph(self._encoder, self._before, rows, self._batch_tokens)
+        before = self._before(rows)
         found = pl.DataFrame(self._inform.explain(rows, before))
         queries = found[:-1].sort("attention", descending=True, maintain_order=True)  # the last is the passage itself
         labelled = self._labelled.filter(pl.col("passage") == rows[0])["query"].implode()

@@ -1,5 +1,6 @@
 """The graph as a network reads it: what informs some passages, in training, and h'_p of the whole corpus."""
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -255,13 +256,6 @@ def graph_encoder(params: Params) -> tuple[DualEncoder, Path | None]:
     return load_encoder(trained if encoded is None else project.encoder(REFERENCE), params.encoder), encoded
 
 
-def before_graph(encoder: DualEncoder, encoded: Matrix | None, rows: Rows, batch_tokens: int) -> Matrix:
-    """h_p of some passages, of what `graph_encoder` returns, its matrix opened. *Shape:* rows (n,) -> (n, d)."""
-    if encoded is not None:
-        return gather_rows(encoded, rows).astype(np.float32)
-    return embed_passages(encoder, open_passages(encoder), batch_tokens, rows)
-
-
 def open_informer(encoder: DualEncoder, params: Params) -> CorpusGNN:
     """The GNN over the whole graph, with Eq. 6 and 7 computed; `encoder`: of `graph_encoder`.
 
@@ -271,3 +265,16 @@ def open_informer(encoder: DualEncoder, params: Params) -> CorpusGNN:
     near, cached = Neighbourhood.open(gnn.config, gnn.config.dimension), gnn.config.cached_nodes
     nodes = open_nodes() if cached else embed_queries(encoder, project.NODES, params.encoder.batch_tokens)
     return CorpusGNN(gnn.to(near.device), near, nodes)
+
+
+def open_explainer(params: Params) -> tuple[CorpusGNN, Callable[[Rows], Matrix]]:
+    """The same GNN, and what gives h_p of some passages, which it informs. *Shape:* rows (b,) -> (b, d)."""
+    encoder, encoded = graph_encoder(params)
+    matrix, limit = None if encoded is None else open_matrix(encoded), params.encoder.batch_tokens
+
+    def before(rows: Rows) -> Matrix:
+        if matrix is None:
+            return embed_passages(encoder, open_passages(encoder), limit, rows)
+        return gather_rows(matrix, rows).astype(np.float32)
+
+    return open_informer(encoder, params), before
