@@ -127,7 +127,7 @@ def _write_model(folder: Path, base: str) -> None:
 
 
 def _write_data(folder: Path, n_passages: int, n_queries: int) -> None:
-    from texts import synthetic
+    from harness import synthetic
 
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
     splits = {"train": n_queries, "dev": DEV, "test": TEST}
@@ -209,7 +209,13 @@ def main() -> None:
     required = f"memory grows by at most 10% except in {' and '.join(GROWING)}, times as the passages"
     stages = {name: [asdict(use[name]) for use in uses] for name in uses[0]}
     record = {"sizes": sizes, "queries": n_queries, "stages": stages, "growth": growth, "slowness": slowness}
-    return harness.finish(options, required, met, record)
+    long = [
+        f"{name} {use.seconds / 60:.1f} min, {use.anonymous_mib:.0f} MiB"
+        for name, use in after.items()
+        if use.seconds >= 60
+    ]
+    measured = f"{sizes[-1]:,} passages: {'; '.join(long)}"
+    return harness.finish(options, required, met, measured, record)
 
 
 def _cells(use: Use) -> list[object]:
