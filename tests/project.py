@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,12 @@ from gnn_encoder.pipeline.stage import run
 
 ROOT = Path(__file__).parents[1]
 DECLARED = ("dvc.yaml", "pipelines", "systems.yaml", "params.yaml")
-BLOCK = re.compile(r"^```(?P<language>python|sh)\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def code_of(page: str, language: str) -> list[str]:
-    """The blocks of code in a page of docs/ that are in this language, python or sh."""
+    """The blocks of code in a page of docs/ that are in this language, such as sh."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    return [block["code"] for block in BLOCK.finditer(text) if block["language"] == language]
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def declare(folder: Path) -> None:
@@ -43,10 +43,7 @@ def set_params(folder: Path, **values: Any) -> None:
     params = yaml.safe_load(path.read_text())
     for name, value in values.items():
         *sections, key = name.split("__")
-        section = params
-        for part in sections:
-            section = section[part]
-        section[key] = value
+        reduce(lambda section, part: section[part], sections, params)[key] = value
     path.write_text(yaml.safe_dump(params))
 
 

@@ -13,7 +13,6 @@ import polars as pl
 import pytest
 
 from gnn_encoder.base.files import fingerprint, write_json
-from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter
 from gnn_encoder.base.tables import PASSAGES, read_column
 from gnn_encoder.controls.choose import Choice, Tried
 from gnn_encoder.pipeline import project
@@ -24,7 +23,7 @@ from gnn_encoder.searcher import current
 from gnn_encoder.text.encoder import DualEncoder
 
 from .project import ROOT
-from .texts import write
+from .texts import write, write_matrix
 
 SYSTEM, D = "gnn_encoder", 16
 BUILT = {f"p{i}": f"text {i}" for i in range(20)}
@@ -67,10 +66,7 @@ def make(
     if vectors is None:
         vectors = np.stack([vector(text + "!" * view) for text in texts.values() for view in range(views)])
     shutil.rmtree(project.embeddings(system), ignore_errors=True)
-    writer = ArrayWriter(project.embeddings(system), vectors.shape, "float32")
-    writer.write(0, vectors)
-    marks = {"model_fingerprint": "", "input_fingerprint": "", "fingerprint": fingerprint(texts=texts)}
-    writer.finish(ArrayManifest(shape=vectors.shape, dtype="float32", views=views, **marks))
+    write_matrix(project.embeddings(system), vectors, fingerprint(texts=texts), views)
     folders = project.embeddings(system), project.index(system)
     build(*folders, factory=factory, pids=project.PASSAGES, system=system, seed=load_params().seed)
 
