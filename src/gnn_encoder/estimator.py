@@ -31,7 +31,7 @@ from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.batches import WINDOW
 from gnn_encoder.text.device import device
 from gnn_encoder.train.dev import POOL_DEPTH, retrieved_pairs
-from gnn_encoder.train.examples import Examples, examples_from_candidates, to_examples
+from gnn_encoder.train.examples import examples_from_candidates, to_examples
 from gnn_encoder.train.loop import History
 from gnn_encoder.vectors import PAIR, TrainingData, check_rows, check_type, check_vectors
 
@@ -146,17 +146,27 @@ class GNNEncoder:
 
     def fit_checked(self, data: TrainingData) -> Self:
         """The same of data that are checked. After an error, halfway too, the estimator is as it was."""
-        mgt, d = self._section(), data.passages.shape[1]
+        mgt, (m, d) = self._section(), data.passages.shape
         data.check_sizes(self.k, self.beta)
         training, asked = of_length_1(data.nodes[: data.training]), of_length_1(data.dev_queries)
         if again := int((array_top_k(training, asked, 1)[1] > 0.99999).sum()):
             told = "%d of %d dev queries have the vector of a training query: take others, or the dev scores flatter"
             log.warning(told, again, len(asked))
-        with torch.random.fork_rng():
-            graph, examples = self._link(data)
+        found, scores = array_top_k(data.passages, data.nodes, self.k)
+        candidates = retrieved_pairs(np.arange(len(found)), found)  # hard negatives, but for what is labelled
+        examples = to_examples(examples_from_candidates(data.pairs, candidates), m)
+        if self.labels:
+            found, scores = labelled_first(found, scores, data.pairs, data.nodes, data.passages)
+        graph = Graph(passages=found, score=scores, n_passages=m)  # section 3.2
+        near = Neighbourhood(graph, data.passages, None, Labels(data.pairs, m), sums=self.labels)
+        sizes: dict[str, Any] = {"size": CACHED_QUERIES, "whole": CACHED_PASSAGES, "depth": POOL_DEPTH}
+        dev = draw_dev(data.dev_pairs, data.dev_queries.__getitem__, data.passages, seed=self.seed, **sizes)
+        supervision = supervise(examples, dev, mgt, mgt.alone, self.seed)
+        cached, factor = CachedEmbeddings(data.nodes, data.dev_queries[dev.queries]), new_factor(1 / self.temperature)
+        with torch.random.fork_rng(), TemporaryDirectory(prefix="gnn-encoder-") as folder:
             gnn = new_gnn(mgt, (d, None), self.similarity, seed=self.seed, heads=self.heads)
-            near = Neighbourhood(graph, data.passages, None, Labels(data.pairs, graph.m), sums=self.labels)
-            history = self._train(gnn, near, examples, data, mgt)
+            how: dict[str, Any] = {"factor": factor, "mgt": mgt, "folder": Path(folder)}
+            history = train_on_embeddings(gnn, (near, near), supervision, cached, **how)  # section 3.4
         self._set(gnn, graph, data.nodes, data.pairs, CorpusGNN(gnn, near, data.nodes).interactive)
         self.history_: History = history
         return self
@@ -242,27 +252,6 @@ class GNNEncoder:
             raise UserError(described(error)) from error
         shared, alone = ({name: values[name] for name in of.model_fields if name in values} for of in (PhaseOne, Alone))
         return PhaseOne(**shared, edge_features="none", masking="mgt", alone=Alone(**alone))
-
-    def _link(self, data: TrainingData) -> tuple[Graph, Examples]:
-        """Make the graph (section 3.2). Hard negatives are what a query retrieves and is not labelled with."""
-        m, (found, scores) = len(data.passages), array_top_k(data.passages, data.nodes, self.k)
-        candidates = retrieved_pairs(np.arange(len(found)), found)
-        if self.labels:
-            found, scores = labelled_first(found, scores, data.pairs, data.nodes, data.passages)
-        examples = to_examples(examples_from_candidates(data.pairs, candidates), m)
-        return Graph(passages=found, score=scores, n_passages=m), examples
-
-    def _train(
-        self, gnn: QueryPassageGNN, near: Neighbourhood, examples: Examples, data: TrainingData, mgt: PhaseOne
-    ) -> History:
-        """Phase one of Masked Graph Training (section 3.4)."""
-        sizes: dict[str, Any] = {"size": CACHED_QUERIES, "whole": CACHED_PASSAGES, "depth": POOL_DEPTH}
-        sample = draw_dev(data.dev_pairs, data.dev_queries.__getitem__, data.passages, seed=self.seed, **sizes)
-        cached = CachedEmbeddings(data.nodes, data.dev_queries[sample.queries])
-        to_train = gnn, (near, near), supervise(examples, sample, mgt, mgt.alone, self.seed), cached
-        factor = new_factor(1 / self.temperature)
-        with TemporaryDirectory(prefix="gnn-encoder-") as folder:
-            return train_on_embeddings(*to_train, factor=factor, mgt=mgt, folder=Path(folder))
 
     def _set(self, gnn: QueryPassageGNN, graph: Graph, queries: Matrix, pairs: pl.DataFrame, h_q: Matrix) -> None:
         """Make ready to inform passages, without those of `fit`; `h_q`: the queries' h'_q. *Shape:* (n, d)."""
