@@ -128,18 +128,19 @@ def _informed(alone: Encode, inform: CorpusGNN, params: Params) -> Encode:
     return encode
 
 
-def _open_m_ce(params: Params) -> Callable[[Subgraph, pl.DataFrame], tuple[Matrix, ...]]:
+def _open_m_ce(params: Params) -> Callable[[Subgraph, pl.DataFrame], tuple[Matrix, Matrix]]:
     """M_ce's features of the edges of new passages, and of their self-loops. *Shape:* (E, d_e), (b, d_e)."""
     model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
-    queries, length = open_queries(project.NODES, model), params.train_cross_encoder.max_length
+    queries, how = open_queries(project.NODES, model), (model.template, params.train_cross_encoder.max_length)
 
-    def features(of: Subgraph, passages: pl.DataFrame) -> tuple[Matrix, ...]:
+    def embed(pairs: Inputs) -> Matrix:
+        found = encode_rows(pairs, np.arange(len(pairs)), model.embed, params.encoder.batch_tokens, model.dimension)
+        return found.astype(np.float16).astype(np.float32)  # as the build stores them
+
+    def features(of: Subgraph, passages: pl.DataFrame) -> tuple[Matrix, Matrix]:
         tokens, itself = _tokens(model, passages), np.arange(len(passages))
-        ends = (queries, of.queries[of.edge_query], tokens, of.edge_passage), (tokens, itself, tokens, itself)
-        pairs = [Inputs.pairs(*one, model.template, length) for one in ends]
-        rows, how = [np.arange(len(one)) for one in pairs], (model.embed, params.encoder.batch_tokens, model.dimension)
-        found = [encode_rows(*one, *how) for one in zip(pairs, rows, strict=True)]
-        return tuple(one.astype(np.float16).astype(np.float32) for one in found)  # as the build stores them
+        edges = Inputs.pairs(queries, of.queries[of.edge_query], tokens, of.edge_passage, *how)
+        return embed(edges), embed(Inputs.pairs(tokens, itself, tokens, itself, *how))
 
     return features
 
