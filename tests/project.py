@@ -1,14 +1,10 @@
 """The project that the tests are of, and what a stage reads of it before anything else."""
 
-import io
-import logging
 import re
 import runpy
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import chdir, redirect_stderr, redirect_stdout
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -80,21 +76,3 @@ def call_stage(name: str, *arguments: str, **replaced: Callable[..., Any]) -> No
         main = runpy.run_path(path)["main"]
         main.__globals__.update(replaced)
         run(main)
-
-
-def end_stage(
-    folder: Path, name: str, *arguments: str, **replaced: Callable[..., Any]
-) -> "subprocess.CompletedProcess[str]":
-    """Run a stage script in this process, which is much faster than starting one, and tell how it ends.
-
-    An error that would end a process with a traceback is raised.
-    """
-    out, err, status, level = io.StringIO(), io.StringIO(), 0, logging.root.level
-    with pytest.MonkeyPatch.context() as patch, chdir(folder), redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(logging.root, "handlers", [])  # so that the stage makes its own, which writes to stderr
-        try:
-            call_stage(name, *arguments, **replaced)
-        except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else 0
-    logging.root.setLevel(level)
-    return subprocess.CompletedProcess([name, *arguments], status, out.getvalue(), err.getvalue())
