@@ -23,7 +23,7 @@ from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, wr
 from gnn_encoder.data.formats import read_corpus
 from gnn_encoder.data.reading import refuse_repeated
 from gnn_encoder.gnn.graph import open_nodes
-from gnn_encoder.gnn.neighbourhood import CorpusGNN, Subgraph, graph_encoder, open_informer
+from gnn_encoder.gnn.neighbourhood import CorpusGNN, Subgraph, open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry
@@ -104,13 +104,13 @@ def _open_encoder(system: str, params: Params) -> Encode:
     present = fingerprint(project.GNN) if system == MAIN else DualEncoder.passage_fingerprint(model)
     if read_manifest(matrix).model_fingerprint != present:
         raise UserError(f"{matrix}: another model than the present one made it; make it again (`dvc repro`)")
-    encoder = graph_encoder(params)[0] if system == MAIN else load_encoder(model, params.encoder)
+    inform, encoder = open_informer(params)[:2] if system == MAIN else (None, load_encoder(model, params.encoder))
 
     def alone(passages: pl.DataFrame) -> Matrix:
         rows = np.arange(len(passages))
         return embed_passages(encoder, _tokens(encoder, passages), params.encoder.batch_tokens, rows)
 
-    return _informed(alone, open_informer(encoder, params), params) if system == MAIN else alone
+    return _informed(alone, inform, params) if inform else alone
 
 
 def _informed(alone: Encode, inform: CorpusGNN, params: Params) -> Encode:

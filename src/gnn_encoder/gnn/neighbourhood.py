@@ -245,31 +245,24 @@ class CorpusGNN:
         return informed
 
 
-def graph_encoder(params: Params) -> tuple[DualEncoder, Path | None]:
-    """The encoder of the graph's nodes and passages, and M_de's matrix if that holds these passages; else None.
+def open_informer(params: Params) -> tuple[CorpusGNN, DualEncoder, Path | None]:
+    """The GNN over the whole graph, with Eq. 6 and 7 computed, its encoder, and M_de's matrix if that has its passages.
 
-    It is the one that was trained together with the GNN, or M_de where the passages are still M_de's, since the graph
-    stayed as it was.
+    The encoder is the one that was trained together with the GNN, or M_de where the passages are still M_de's, since
+    the graph stayed as it was. As in training, the nodes are M_de's or the encoder's.
     """
     trained = project.encoder(MAIN)
     encoded = same_encoder(trained, project.embeddings(REFERENCE))
-    return load_encoder(trained if encoded is None else project.encoder(REFERENCE), params.encoder), encoded
-
-
-def open_informer(encoder: DualEncoder, params: Params) -> CorpusGNN:
-    """The GNN over the whole graph, with Eq. 6 and 7 computed; `encoder`: of `graph_encoder`.
-
-    As in its training, the nodes are M_de's or the encoder's.
-    """
+    encoder = load_encoder(trained if encoded is None else project.encoder(REFERENCE), params.encoder)
     gnn = QueryPassageGNN.load(project.GNN)
     near, cached = Neighbourhood.open(gnn.config, gnn.config.dimension), gnn.config.cached_nodes
     nodes = open_nodes() if cached else embed_queries(encoder, project.NODES, params.encoder.batch_tokens)
-    return CorpusGNN(gnn.to(near.device), near, nodes)
+    return CorpusGNN(gnn.to(near.device), near, nodes), encoder, encoded
 
 
 def open_explainer(params: Params) -> tuple[CorpusGNN, Callable[[Rows], Matrix]]:
     """The same GNN, and what gives h_p of some passages, which it informs. *Shape:* rows (b,) -> (b, d)."""
-    encoder, encoded = graph_encoder(params)
+    inform, encoder, encoded = open_informer(params)
     matrix, limit = None if encoded is None else open_matrix(encoded), params.encoder.batch_tokens
 
     def before(rows: Rows) -> Matrix:
@@ -277,4 +270,4 @@ def open_explainer(params: Params) -> tuple[CorpusGNN, Callable[[Rows], Matrix]]
             return embed_passages(encoder, open_passages(encoder), limit, rows)
         return gather_rows(matrix, rows).astype(np.float32)
 
-    return open_informer(encoder, params), before
+    return inform, before
