@@ -114,14 +114,6 @@ class GNNEncoder:
         """The parameters by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def set_params(self, **params: Any) -> Self:
-        """Change some parameters."""
-        for name, value in params.items():
-            if name not in (known := self.get_params()):
-                raise UserError(f"{name} is not a parameter; must be one of {', '.join(known)}")
-            setattr(self, name, value)
-        return self
-
     def fit(
         self,
         passages: NDArray[Any],
