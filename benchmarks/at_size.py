@@ -127,8 +127,6 @@ def _write_model(folder: Path, base: str) -> None:
 
 
 def _write_data(folder: Path, n_passages: int, n_queries: int) -> None:
-    from harness import synthetic
-
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
     splits = {"train": n_queries, "dev": DEV, "test": TEST}
     asked = iter([(split, f"{split}{i}") for split, count in splits.items() for i in range(count)])
@@ -138,9 +136,8 @@ def _write_data(folder: Path, n_passages: int, n_queries: int) -> None:
     for file in qrels.values():
         file.write("query-id\tcorpus-id\tscore\n")
     with (folder / "corpus.jsonl").open("w") as corpus, (folder / "queries.jsonl").open("w") as queries:
-        for row, text in enumerate(
-            chain.from_iterable(synthetic(n_passages, PASSAGE_WORDS, vocabulary=VOCABULARY, seed=0))
-        ):
+        parts = harness.synthetic(n_passages, PASSAGE_WORDS, vocabulary=VOCABULARY, seed=0)
+        for row, text in enumerate(chain.from_iterable(parts)):
             words = text.split()
             corpus.write(json.dumps({"_id": f"p{row}", "title": "", "text": text}) + "\n")
             for first, (split, qid) in zip(range(0 if row % each else most), asked, strict=False):
