@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 import torch
 from harness import SEED, cosines, sample_passages, sample_queries, write_passages, write_queries
+from scipy.special import expit
 from sentence_transformers import CrossEncoder as PeerCrossEncoder
 
 from gnn_encoder.base.files import SCRATCH
@@ -72,7 +73,8 @@ class Ours:
         """Relevance of the first pairs, untimed. *Shape:* (CHECKED,)."""
         scores = Path("scores")
         scores.mkdir(exist_ok=True)
-        return score_pairs(self._model, self._pairs(), scores, self._limits["batch_tokens"])[:CHECKED]
+        logits = score_pairs(self._model, self._pairs(), scores, self._limits["batch_tokens"])[:CHECKED]
+        return expit(logits)  # as the peer gives them
 
 
 class Peer:
