@@ -19,20 +19,17 @@ from .project import ROOT, call_stage, declare
 SYSTEM, BASE, MEAN = "gnn_encoder", "dual_encoder", "labels_alone"
 
 
-def build(folder: Path, *params: str, joint: bool = False) -> None:
-    """Build M_de, its mean with labelled queries, and a GNN-encoder, in the current folder `folder`.
-
-    `joint`: phase two changed the encoder.
-    """
+def build(folder: Path) -> None:
+    """Build M_de, its mean with labelled queries, and a GNN-encoder, in the current folder `folder`."""
     shutil.copytree(ROOT / "tests" / "tiny", folder / "tests" / "tiny")
     declare(folder)
-    lay_over(["tests/tiny/params.yaml", "cache_passages.dtype=float32", "encoder.dropout=0.0", *params])
+    more = "cache_passages.dtype=float32", "encoder.dropout=0.0", "mgt.edge_features=none", "mgt.labels=true"
+    lay_over(["tests/tiny/params.yaml", *more])
     call_stage("prepare")
-    _save_models(load_params(), joint=joint)
+    _save_models(load_params())
     project.embeddings("untouched").mkdir(parents=True)  # which the stage names, for a start that changed no weight
     call_stage("cache_passages", BASE)
     call_stage("build_graph")
-    call_stage("embed_edges")
     project.EDGE_FEATURES.mkdir(parents=True, exist_ok=True)
     call_stage("encode_corpus")
     for system in (BASE, SYSTEM):
@@ -41,13 +38,11 @@ def build(folder: Path, *params: str, joint: bool = False) -> None:
         shutil.copytree(place(BASE), place(MEAN))
 
 
-def _save_models(params: Params, *, joint: bool) -> None:
+def _save_models(params: Params) -> None:
     encoder = DualEncoder.from_pretrained(params.encoder)
     _disturb(encoder, seed=1)
     for system in (BASE, CONTROL):  # from the control labels_alone has its E_Q
         encoder.save(project.encoder(system))
-    if joint:
-        _disturb(encoder.query, seed=2)
     encoder.save(project.GNN / "encoder")
     CrossEncoder.from_pretrained(Source(params.encoder.model), params.encoder).save(project.CROSS_ENCODER)
     d, similarity = encoder.dimension, encoder.settings.similarity

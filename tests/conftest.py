@@ -52,7 +52,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built") / "project"
     folder.mkdir()
     with chdir(folder):
-        build(folder, "mgt.edge_features=none", "mgt.labels=true")
+        build(folder)
     return folder
 
 
@@ -73,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
 # One worker builds the tiny experiment, on which most tests of tests/pipeline and tests/faults wait. Meanwhile the
 # other one has what needs nothing that has run. Files that take long come before short ones, so that both end together.
 ORDER = [
-    *("tests/pipeline/test_dag.py", "tests/pipeline/test_configs.py", "tests/serve/", "tests/test_add.py"),
+    *("tests/pipeline/test_dag.py", "tests/pipeline/test_configs.py", "tests/serve/"),
     *("tests/train/", "tests/estimator/", "tests/fuzz/", "tests/pipeline/", "tests/faults/", "tests/dual_cross/"),
 ]
 

@@ -51,8 +51,6 @@ class Subgraph:
     # (L,) places of each label that is summed up: its query's in `queries`, and its passage's in `passages`, ascending
     label_query: Rows = field(default_factory=NOBODY.copy)
     label_passage: Rows = field(default_factory=NOBODY.copy)
-    # M_ce's features of the edges and of the passages' self-loops; None: those of the graph. (E, d_e), (b, d_e)
-    features: tuple[NDArray[Any], NDArray[Any]] | None = None
 
 
 class Neighbourhood:
@@ -157,8 +155,8 @@ class Neighbourhood:
         self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q: Tensor, h_q_prime: Tensor
     ) -> Informed:
         """h'_p (Eq. 8-10) from the subgraph's queries. *Shape:* (b, d), (u, d), (u, d) -> (b, d)."""
-        features, labelled = subgraph.features, None
-        if features is None and self.features is not None:
+        features = labelled = None
+        if self.features is not None:
             features = self.features.edges[subgraph.edges], self.features.of_passage_loops(subgraph.passages)
         if gnn.config.labels:  # edges that the graph was built without are not
             labelled = self._tensor(self.labelled[subgraph.edges] & (subgraph.edges >= 0))
