@@ -127,8 +127,6 @@ def _write_model(folder: Path, base: str) -> None:
 
 
 def _write_data(folder: Path, n_passages: int, n_queries: int) -> None:
-    from texts import synthetic
-
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
     splits = {"train": n_queries, "dev": DEV, "test": TEST}
     asked = iter([(split, f"{split}{i}") for split, count in splits.items() for i in range(count)])
@@ -138,9 +136,8 @@ def _write_data(folder: Path, n_passages: int, n_queries: int) -> None:
     for file in qrels.values():
         file.write("query-id\tcorpus-id\tscore\n")
     with (folder / "corpus.jsonl").open("w") as corpus, (folder / "queries.jsonl").open("w") as queries:
-        for row, text in enumerate(
-            chain.from_iterable(synthetic(n_passages, PASSAGE_WORDS, vocabulary=VOCABULARY, seed=0))
-        ):
+        parts = harness.synthetic(n_passages, PASSAGE_WORDS, vocabulary=VOCABULARY, seed=0)
+        for row, text in enumerate(chain.from_iterable(parts)):
             words = text.split()
             corpus.write(json.dumps({"_id": f"p{row}", "title": "", "text": text}) + "\n")
             for first, (split, qid) in zip(range(0 if row % each else most), asked, strict=False):
@@ -209,7 +206,13 @@ def main() -> None:
     required = f"memory grows by at most 10% except in {' and '.join(GROWING)}, times as the passages"
     stages = {name: [asdict(use[name]) for use in uses] for name in uses[0]}
     record = {"sizes": sizes, "queries": n_queries, "stages": stages, "growth": growth, "slowness": slowness}
-    return harness.finish(options, required, met, record)
+    long = [
+        f"{name} {use.seconds / 60:.1f} min, {use.anonymous_mib:.0f} MiB"
+        for name, use in after.items()
+        if use.seconds >= 60
+    ]
+    measured = f"{sizes[-1]:,} passages: {'; '.join(long)}"
+    return harness.finish(options, required, met, measured, record)
 
 
 def _cells(use: Use) -> list[object]:

@@ -115,7 +115,7 @@ def main() -> None:
         for name, of in test["means"].items()
     ]
     harness.print_table(["test queries", *MEASURES, "ms a query"], table)
-    print(", ".join(f"{what} {took:.0f} s" for what, took in spent.items()))
+    print(took := ", ".join(f"{what} {seconds:.0f} s" for what, seconds in spent.items()))
     for system, told in test["against"].items():
         print(f"{SYSTEMS[system]} minus {PEER}", told)
     above, level = (test["against"][name] for name in ("gnn_encoder", "dual_encoder"))
@@ -130,7 +130,10 @@ def main() -> None:
         "index_bytes": 4 * index.d * index.ntotal,
         **found,
     }
-    harness.finish(options, text, met, record)
+    means = ", ".join(f"{name} {100 * of['RR@10']:.1f}" for name, of in test["means"].items())
+    difference, low, high = (f"{100 * above[name]:+.1f}" for name in ("difference", "low", "high"))
+    measured = f"RR@10 on test: {means}; GNN-encoder {difference} [{low}, {high}]; {took}"
+    harness.finish(options, text, met, measured, record)
 
 
 def compared(ours: pl.DataFrame, theirs: pl.DataFrame) -> dict[str, Any]:

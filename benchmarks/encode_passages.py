@@ -19,8 +19,8 @@ from typing import Any
 import harness
 import numpy as np
 import torch
+from harness import cosines, sample_passages, write_passages
 from sentence_transformers import SentenceTransformer
-from texts import cosines, sample_passages, write_passages
 
 from gnn_encoder.base.files import SCRATCH
 from gnn_encoder.base.matrix import Origin, open_matrix
@@ -169,7 +169,9 @@ def main() -> None:
         "ratio": rates["ours"] / fastest,
         "least_cosine": agreement,
     }
-    harness.finish(options, f"at least {FACTOR} times the fastest peer, cosine above 0.99", met, record)
+    told = ", ".join(f"{name} {rate:.0f}" for name, rate in rates.items())
+    measured = f"passages/s: {told}; {rates['ours'] / fastest:.2f}x the fastest peer"
+    harness.finish(options, f"at least {FACTOR} times the fastest peer, cosine above 0.99", met, measured, record)
 
 
 if __name__ == "__main__":

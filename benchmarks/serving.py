@@ -229,7 +229,10 @@ def main() -> None:
         "same_passages": alike,
         "soak": soaked,
     }
-    harness.finish(options, text, met, record)
+    rates, p99 = ([most[side][of] for side in SIDES] for of in ("queries_per_second", "p99_ms"))
+    flat = f"; memory {soaked['growth']:+.1%} in {soaked['minutes']:.0f} minutes" if soaked else ""
+    each = f"{rates[0]:.0f} queries/s, peer {rates[1]:.0f}: {ratio:.2f}x"
+    harness.finish(options, text, met, f"{each}; p99 {p99[0]:.0f} and {p99[1]:.0f} ms{flat}", record)
 
 
 def tell(sides: dict[str, dict[int, dict[str, float]]], alike: float, soaked: dict[str, object] | None) -> None:

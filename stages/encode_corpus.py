@@ -2,7 +2,7 @@
 
 from gnn_encoder.base.files import fingerprint
 from gnn_encoder.base.matrix import Origin
-from gnn_encoder.gnn.neighbourhood import graph_encoder, open_informer
+from gnn_encoder.gnn.neighbourhood import open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.corpus import write_matrix
@@ -11,9 +11,8 @@ from gnn_encoder.text.corpus import write_matrix
 def main(stage: Stage) -> None:
     """Encode the passages with the jointly trained encoder, and turn each h_p into h'_p."""
     params = stage.params
-    encoder, encoded = graph_encoder(params)
     origin = Origin(model_fingerprint=fingerprint(project.GNN), input_fingerprint=fingerprint(*stage.inputs))
-    inform = open_informer(encoder, params)
+    inform, encoder, encoded = open_informer(params)
     write_matrix(encoder, stage.scratch, params, origin, encoded=encoded, transform=inform)
 
 

@@ -5,12 +5,11 @@ from typing import Any
 import polars as pl
 
 from gnn_encoder.base.files import write_json
-from gnn_encoder.base.matrix import Rows, open_matrix
 from gnn_encoder.evaluate import slices, tables
 from gnn_encoder.evaluate.judge import measure_systems
 from gnn_encoder.evaluate.measures import compare_with, means_by_system, parse, parts_by
 from gnn_encoder.evaluate.report import write_figures
-from gnn_encoder.gnn.neighbourhood import before_graph, graph_encoder, open_informer
+from gnn_encoder.gnn.neighbourhood import open_explainer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import MAIN, registry
@@ -42,14 +41,8 @@ def main(stage: Stage) -> None:
 
 def informed(params: Params) -> dict[str, Any]:
     """What the GNN attends to at a sample of passages, and what it answers and M_de does not."""
-    encoder, encoded = graph_encoder(params)
-    inform, limit = open_informer(encoder, params), params.encoder.batch_tokens
-    matrix = None if encoded is None else open_matrix(encoded)
-
-    def attend(rows: Rows) -> pl.DataFrame:
-        return pl.DataFrame(inform.explain(rows, before_graph(encoder, matrix, rows, limit)))
-
-    return slices.what_informs(inform.retrieved, attend)
+    inform, before = open_explainer(params)
+    return slices.what_informs(inform.retrieved, lambda rows: pl.DataFrame(inform.explain(rows, before(rows))))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """A project as the pipeline leaves it, over the tiny corpus, with models of random weights: nothing is trained."""
 
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -20,35 +19,17 @@ from .project import ROOT, call_stage, declare
 SYSTEM, BASE, MEAN = "gnn_encoder", "dual_encoder", "labels_alone"
 
 
-@dataclass(frozen=True)
-class Kind:
-    """What differs between the projects: parameters, and whether phase two changed the encoder."""
-
-    params: tuple[str, ...]
-    joint: bool = False  # whether phase two changed the encoder
-
-
-PLAIN = "mgt.edge_features=none"
-KINDS = {
-    "labels": Kind((PLAIN, "mgt.labels=true")),
-    "cross_encoder": Kind(("mgt.edge_features=cross_encoder",), joint=True),
-    "plain_edges": Kind((PLAIN, "mgt.labels=false", "mgt.layers=1", "build_graph.unlabelled=null"), joint=True),
-}
-
-
-def build(folder: Path, name: str) -> None:
-    """Build M_de, its mean with labelled queries, and a GNN-encoder of some kind, in the current folder `folder`."""
-    kind = KINDS[name]
+def build(folder: Path) -> None:
+    """Build M_de, its mean with labelled queries, and a GNN-encoder, in the current folder `folder`."""
     shutil.copytree(ROOT / "tests" / "tiny", folder / "tests" / "tiny")
     declare(folder)
-    lay_over(["tests/tiny/params.yaml", "cache_passages.dtype=float32", "encoder.dropout=0.0", *kind.params])
+    more = "cache_passages.dtype=float32", "encoder.dropout=0.0", "mgt.edge_features=none", "mgt.labels=true"
+    lay_over(["tests/tiny/params.yaml", *more])
     call_stage("prepare")
-    _save_models(load_params(), kind)
+    _save_models(load_params())
     project.embeddings("untouched").mkdir(parents=True)  # which the stage names, for a start that changed no weight
     call_stage("cache_passages", BASE)
     call_stage("build_graph")
-    if "mgt.edge_features=cross_encoder" in kind.params:
-        call_stage("embed_edges")
     project.EDGE_FEATURES.mkdir(parents=True, exist_ok=True)
     call_stage("encode_corpus")
     for system in (BASE, SYSTEM):
@@ -57,13 +38,11 @@ def build(folder: Path, name: str) -> None:
         shutil.copytree(place(BASE), place(MEAN))
 
 
-def _save_models(params: Params, kind: Kind) -> None:
+def _save_models(params: Params) -> None:
     encoder = DualEncoder.from_pretrained(params.encoder)
     _disturb(encoder, seed=1)
     for system in (BASE, CONTROL):  # from the control labels_alone has its E_Q
         encoder.save(project.encoder(system))
-    if kind.joint:
-        _disturb(encoder.query, seed=2)
     encoder.save(project.GNN / "encoder")
     CrossEncoder.from_pretrained(Source(params.encoder.model), params.encoder).save(project.CROSS_ENCODER)
     d, similarity = encoder.dimension, encoder.settings.similarity

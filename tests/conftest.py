@@ -45,12 +45,6 @@ def tiny_params() -> Params:
 
 
 @pytest.fixture(scope="session")
-def tiny_corpus() -> Path:
-    """A corpus in BEIR's format with train, dev and test judgements."""
-    return TINY / "beir"
-
-
-@pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project that was built without training (built.py); read only: copy it to change it."""
     from .built import build  # only here: it loads torch
@@ -58,7 +52,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("built") / "project"
     folder.mkdir()
     with chdir(folder):
-        build(folder, "labels")
+        build(folder)
     return folder
 
 
@@ -79,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
 # One worker builds the tiny experiment, on which most tests of tests/pipeline and tests/faults wait. Meanwhile the
 # other one has what needs nothing that has run. Files that take long come before short ones, so that both end together.
 ORDER = [
-    *("tests/pipeline/test_dag.py", "tests/pipeline/test_configs.py", "tests/serve/", "tests/test_add.py"),
+    *("tests/pipeline/test_dag.py", "tests/pipeline/test_configs.py", "tests/serve/"),
     *("tests/train/", "tests/estimator/", "tests/fuzz/", "tests/pipeline/", "tests/faults/", "tests/dual_cross/"),
 ]
 

@@ -10,7 +10,6 @@ def settings(model: Path, **changes: object) -> Encoder:
     values: dict[str, object] = {
         "model": str(model),
         "revision": None,
-        "trust_remote_code": False,
         "pooling": "mean",
         "similarity": "cosine",
         "temperature": 0.05,

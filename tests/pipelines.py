@@ -40,7 +40,6 @@ class Ran:
     status: int
     stdout: str
     stderr: str
-    seconds: float = 0.0
     calls: int = 0  # of the function that was counted
 
     @property
@@ -61,11 +60,8 @@ class Project:
     environment: dict[str, str]
 
     def run(self, *command: str) -> Ran:
-        start = time.monotonic()
-        done = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
-        )
-        return Ran(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+        done = subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
+        return Ran(done.returncode, done.stdout, done.stderr)
 
     def dvc(self, *arguments: str) -> Ran:
         """In a fork, and so are its stages."""
@@ -81,11 +77,10 @@ class Project:
             stdout, stderr, calls = (Path(kept, name) for name in ("stdout", "stderr", "calls"))
             order |= {"folder": str(self.folder), "commands": commands, "calls": str(calls), "group": os.getpgrp()}
             order["environment"] = self.environment
-            start = time.monotonic()
             with open(os.devnull) as null, stdout.open("wb") as out, stderr.open("wb") as err:
                 status = ask(self.environment["FORKS"], order, [file.fileno() for file in (null, out, err)])
-            seconds, counted = time.monotonic() - start, calls.stat().st_size if calls.exists() else 0
-            return Ran(status, stdout.read_text(), stderr.read_text(), seconds, counted)
+            counted = calls.stat().st_size if calls.exists() else 0
+            return Ran(status, stdout.read_text(), stderr.read_text(), counted)
 
     def python(self, *arguments: str) -> Ran:
         return self.run("scripts/python", *arguments)

@@ -1,14 +1,11 @@
 """The project that the tests are of, and what a stage reads of it before anything else."""
 
-import io
-import logging
 import re
 import runpy
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +18,12 @@ from gnn_encoder.pipeline.stage import run
 
 ROOT = Path(__file__).parents[1]
 DECLARED = ("dvc.yaml", "pipelines", "systems.yaml", "params.yaml")
-BLOCK = re.compile(r"^```(?P<language>python|sh)\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def code_of(page: str, language: str) -> list[str]:
-    """The blocks of code in a page of docs/ that are in this language, python or sh."""
+    """The blocks of code in a page of docs/ that are in this language, such as sh."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    return [block["code"] for block in BLOCK.finditer(text) if block["language"] == language]
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 def declare(folder: Path) -> None:
@@ -43,10 +39,7 @@ def set_params(folder: Path, **values: Any) -> None:
     params = yaml.safe_load(path.read_text())
     for name, value in values.items():
         *sections, key = name.split("__")
-        section = params
-        for part in sections:
-            section = section[part]
-        section[key] = value
+        reduce(lambda section, part: section[part], sections, params)[key] = value
     path.write_text(yaml.safe_dump(params))
 
 
@@ -83,21 +76,3 @@ def call_stage(name: str, *arguments: str, **replaced: Callable[..., Any]) -> No
         main = runpy.run_path(path)["main"]
         main.__globals__.update(replaced)
         run(main)
-
-
-def end_stage(
-    folder: Path, name: str, *arguments: str, **replaced: Callable[..., Any]
-) -> "subprocess.CompletedProcess[str]":
-    """Run a stage script in this process, which is much faster than starting one, and tell how it ends.
-
-    An error that would end a process with a traceback is raised.
-    """
-    out, err, status, level = io.StringIO(), io.StringIO(), 0, logging.root.level
-    with pytest.MonkeyPatch.context() as patch, chdir(folder), redirect_stdout(out), redirect_stderr(err):
-        patch.setattr(logging.root, "handlers", [])  # so that the stage makes its own, which writes to stderr
-        try:
-            call_stage(name, *arguments, **replaced)
-        except SystemExit as end:
-            status = end.code if isinstance(end.code, int) else 0
-    logging.root.setLevel(level)
-    return subprocess.CompletedProcess([name, *arguments], status, out.getvalue(), err.getvalue())

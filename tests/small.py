@@ -1,7 +1,6 @@
 """A project with a built index of random vectors, and a system that gives every text a vector of its own: no models."""
 
 import hashlib
-import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,22 +8,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 from gnn_encoder.base.files import fingerprint, write_json
-from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter
-from gnn_encoder.base.tables import PASSAGES, read_column
+from gnn_encoder.base.tables import PASSAGES
 from gnn_encoder.controls.choose import Choice, Tried
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import BM25, load_params
 from gnn_encoder.search.bm25 import BM25Index
-from gnn_encoder.search.faiss_index import PIDS, PassageIndex, TableRows, build
-from gnn_encoder.searcher import current
+from gnn_encoder.search.faiss_index import build
 from gnn_encoder.text.encoder import DualEncoder
 
 from .project import ROOT
-from .texts import write
+from .texts import write, write_matrix
 
 SYSTEM, D = "gnn_encoder", 16
 BUILT = {f"p{i}": f"text {i}" for i in range(20)}
@@ -41,11 +37,6 @@ def fake_encoder(monkeypatch: pytest.MonkeyPatch, of: Callable[[str], np.ndarray
     encoder = SimpleNamespace(for_inference=lambda: encoder)
     encoder.read_queries = lambda texts: (np.stack([*map(of, texts)]), np.array([len(text) > 100 for text in texts]))
     monkeypatch.setattr(DualEncoder, "load", lambda folder, precision: encoder)
-
-
-def encode(passages: pl.DataFrame) -> np.ndarray:
-    """In place of a system's models. *Shape:* (b,) -> (b, D)."""
-    return np.stack([vector(text) for text in passages["text"]])
 
 
 def make(
@@ -67,10 +58,7 @@ def make(
     if vectors is None:
         vectors = np.stack([vector(text + "!" * view) for text in texts.values() for view in range(views)])
     shutil.rmtree(project.embeddings(system), ignore_errors=True)
-    writer = ArrayWriter(project.embeddings(system), vectors.shape, "float32")
-    writer.write(0, vectors)
-    marks = {"model_fingerprint": "", "input_fingerprint": "", "fingerprint": fingerprint(texts=texts)}
-    writer.finish(ArrayManifest(shape=vectors.shape, dtype="float32", views=views, **marks))
+    write_matrix(project.embeddings(system), vectors, fingerprint(texts=texts), views)
     folders = project.embeddings(system), project.index(system)
     build(*folders, factory=factory, pids=project.PASSAGES, system=system, seed=load_params().seed)
 
@@ -83,21 +71,3 @@ def make_hybrid(weight: float, depth: int, **facts: Any) -> None:
     facts |= {"dense": SYSTEM, "depth": depth}
     choice = Choice(measure="RR@10", queries=1, chosen=chosen, tried=[chosen], facts=facts)
     write_json(project.RUNS / "hybrid" / "choice.json", choice)
-
-
-def jsonl(path: Path, texts: dict[str, str]) -> Path:
-    """Passages as a file to add."""
-    path.write_text("".join(json.dumps({"_id": pid, "text": text}) + "\n" for pid, text in texts.items()))
-    return path
-
-
-def contents(system: str) -> dict[str, str]:
-    """All passages that a search finds, with their texts; all parts of the version fit together."""
-    version = current(system)
-    index, table = PassageIndex.open(version.index), TableRows(version.passages, PASSAGES)
-    found = {row["pid"]: row["text"] for row in table.take(np.arange(len(table)))}
-    assert read_column(version.index / PIDS, "pid").to_pylist() == list(found)
-    assert index.passages == len(found) == len(table)
-    for row, text in enumerate(found.values()):
-        np.testing.assert_array_equal(index.index.reconstruct(row * index.views), vector(text))
-    return found

@@ -19,7 +19,7 @@ FLOORS = (
     ("controls",),
     ("gnn", "pair", "dual_cross"),
     ("vectors", "searcher", "pipeline.stage"),
-    ("estimator", "add", "export", "serve", "pipeline.experiment"),
+    ("estimator", "export", "serve", "pipeline.experiment"),
     ("init", "inform"),
     ("cli",),
 )

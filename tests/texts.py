@@ -1,10 +1,12 @@
-"""Texts made of a few words, and tables of them on disk."""
+"""Texts made of a few words; tables and matrices on disk."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
+from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter
 from gnn_encoder.base.tables import PASSAGES, QUERIES, write_table
 
 WORDS = "bread oven flour water yeast salt dough crust bake slow warm rise fold rest knead heat steam time".split()
@@ -18,6 +20,15 @@ def write(path: Path, schema: pa.Schema, *columns: Iterable[object]) -> Path:
     """A table as stages write it."""
     write_table(path, schema, [pa.table(list(map(list, columns)), schema=schema)])
     return path
+
+
+def write_matrix(folder: Path, matrix: np.ndarray, fingerprint: str = "", views: int = 1) -> Path:
+    """An embeddings folder as stages write it."""
+    writer = ArrayWriter(folder, matrix.shape, str(matrix.dtype))
+    writer.write(0, matrix)
+    made = {"model_fingerprint": "", "input_fingerprint": "", "fingerprint": fingerprint}
+    writer.finish(ArrayManifest(shape=matrix.shape, dtype=str(matrix.dtype), views=views, **made))
+    return folder
 
 
 def write_passages(path: Path, titles: list[str], texts: list[str]) -> Path:

@@ -247,18 +247,6 @@ def export(
     _tell_other_data()
 
 
-@command("add passages.jsonl")
-def add(
-    passages: Annotated[Path, typer.Argument(help="JSON lines with _id, text and perhaps title.")],
-    system: System = MAIN,
-) -> None:
-    """Add passages to a built index, without training."""
-    from gnn_encoder.add import add_passages
-
-    typer.echo(add_passages(system, passages))
-    _tell_other_data()
-
-
 def _tell_other_data() -> None:
     """Say so where what is built is of other data than the experiment names."""
     from gnn_encoder.pipeline.params import load_params

@@ -19,9 +19,9 @@ from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import replacing, write_json
 from gnn_encoder.base.matrix import Matrix, Rows, array_blocks, of_length_1
-from gnn_encoder.gnn.graph import Bools, Graph, Labels, labelled_first, link, reach
+from gnn_encoder.gnn.graph import Graph, Labels, labelled_first
 from gnn_encoder.gnn.masking import supervise
-from gnn_encoder.gnn.neighbourhood import CorpusGNN, Neighbourhood, Subgraph
+from gnn_encoder.gnn.neighbourhood import CorpusGNN, Neighbourhood
 from gnn_encoder.gnn.network import CONFIG, WEIGHTS, QueryPassageGNN
 from gnn_encoder.gnn.tasks import CachedEmbeddings
 from gnn_encoder.gnn.train import CACHED_PASSAGES, CACHED_QUERIES, draw_dev, new_factor, new_gnn, train_on_embeddings
@@ -31,7 +31,7 @@ from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.batches import WINDOW
 from gnn_encoder.text.device import device
 from gnn_encoder.train.dev import POOL_DEPTH, retrieved_pairs
-from gnn_encoder.train.examples import Examples, examples_from_candidates, to_examples
+from gnn_encoder.train.examples import examples_from_candidates, to_examples
 from gnn_encoder.train.loop import History
 from gnn_encoder.vectors import PAIR, TrainingData, check_rows, check_type, check_vectors
 
@@ -114,14 +114,6 @@ class GNNEncoder:
         """The parameters by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def set_params(self, **params: Any) -> Self:
-        """Change some parameters."""
-        for name, value in params.items():
-            if name not in (known := self.get_params()):
-                raise UserError(f"{name} is not a parameter; must be one of {', '.join(known)}")
-            setattr(self, name, value)
-        return self
-
     def fit(
         self,
         passages: NDArray[Any],
@@ -146,19 +138,28 @@ class GNNEncoder:
 
     def fit_checked(self, data: TrainingData) -> Self:
         """The same of data that are checked. After an error, halfway too, the estimator is as it was."""
-        mgt, d = self._section(), data.passages.shape[1]
+        mgt, (m, d) = self._section(), data.passages.shape
         data.check_sizes(self.k, self.beta)
         training, asked = of_length_1(data.nodes[: data.training]), of_length_1(data.dev_queries)
         if again := int((array_top_k(training, asked, 1)[1] > 0.99999).sum()):
             told = "%d of %d dev queries have the vector of a training query: take others, or the dev scores flatter"
             log.warning(told, again, len(asked))
-        with torch.random.fork_rng():
-            graph, examples = self._link(data)
+        found, scores = array_top_k(data.passages, data.nodes, self.k)
+        candidates = retrieved_pairs(np.arange(len(found)), found)  # hard negatives, but for what is labelled
+        examples = to_examples(examples_from_candidates(data.pairs, candidates), m)
+        if self.labels:
+            found, scores = labelled_first(found, scores, data.pairs, data.nodes, data.passages)
+        graph = Graph(passages=found, score=scores, n_passages=m)  # section 3.2
+        near = Neighbourhood(graph, data.passages, None, Labels(data.pairs, m), sums=self.labels)
+        sizes: dict[str, Any] = {"size": CACHED_QUERIES, "whole": CACHED_PASSAGES, "depth": POOL_DEPTH}
+        dev = draw_dev(data.dev_pairs, data.dev_queries.__getitem__, data.passages, seed=self.seed, **sizes)
+        supervision = supervise(examples, dev, mgt, mgt.alone, self.seed)
+        cached, factor = CachedEmbeddings(data.nodes, data.dev_queries[dev.queries]), new_factor(1 / self.temperature)
+        with torch.random.fork_rng(), TemporaryDirectory(prefix="gnn-encoder-") as folder:
             gnn = new_gnn(mgt, (d, None), self.similarity, seed=self.seed, heads=self.heads)
-            near = Neighbourhood(graph, data.passages, None, Labels(data.pairs, graph.m), sums=self.labels)
-            history = self._train(gnn, near, examples, data, mgt)
-        labelled = near.labelled if self.labels else np.zeros(len(graph.score), dtype=bool)
-        self._set(gnn, graph, data.nodes, labelled, data.pairs, CorpusGNN(gnn, near, data.nodes).interactive)
+            how: dict[str, Any] = {"factor": factor, "mgt": mgt, "folder": Path(folder)}
+            history = train_on_embeddings(gnn, (near, near), supervision, cached, **how)  # section 3.4
+        self._set(gnn, graph, data.nodes, data.pairs, CorpusGNN(gnn, near, data.nodes).interactive)
         self.history_: History = history
         return self
 
@@ -192,7 +193,7 @@ class GNNEncoder:
                     self._check_known(first + known, part[known], block[known])
                     window[known] = self._corpus.inform(self._corpus.near.around(part[known]), block[known])
                 if len(new):
-                    asking = Subgraph.of_new(link(self.queries_, self._reach, block[new]), len(new))
+                    asking = self._corpus.near.around_new(self.queries_, block[new])
                     window[new] = self._corpus.inform(asking, block[new])
                 bar.update(len(block))
         return result
@@ -229,10 +230,10 @@ class GNNEncoder:
             arrays = load_file(folder / ARRAYS)
             edges, m = {name: arrays[name] for name in ("passages", "score")}, int(arrays["n_passages"][0])
             graph, pairs = Graph(**edges, n_passages=m), pl.DataFrame(arrays["labels"], schema=PAIR)
-            queries, labelled, informed = (arrays[one] for one in ("queries", "labelled", "interactive_queries"))
+            queries, informed = arrays["queries"], arrays["interactive_queries"]
         except (KeyError, ValueError, TypeError, SafetensorError) as error:
             raise UserError(f"{folder}: not what GNNEncoder.save writes ({error}); fit and save it again") from error
-        found._set(QueryPassageGNN.load(folder).to(device()), graph, queries, labelled, pairs, informed)
+        found._set(QueryPassageGNN.load(folder).to(device()), graph, queries, pairs, informed)
         return found
 
     def _section(self) -> PhaseOne:
@@ -244,36 +245,13 @@ class GNNEncoder:
         shared, alone = ({name: values[name] for name in of.model_fields if name in values} for of in (PhaseOne, Alone))
         return PhaseOne(**shared, edge_features="none", masking="mgt", alone=Alone(**alone))
 
-    def _link(self, data: TrainingData) -> tuple[Graph, Examples]:
-        """Make the graph (section 3.2). Hard negatives are what a query retrieves and is not labelled with."""
-        m, (found, scores) = len(data.passages), array_top_k(data.passages, data.nodes, self.k)
-        candidates = retrieved_pairs(np.arange(len(found)), found)
-        if self.labels:
-            found, scores = labelled_first(found, scores, data.pairs, data.nodes, data.passages)
-        examples = to_examples(examples_from_candidates(data.pairs, candidates), m)
-        return Graph(passages=found, score=scores, n_passages=m), examples
-
-    def _train(
-        self, gnn: QueryPassageGNN, near: Neighbourhood, examples: Examples, data: TrainingData, mgt: PhaseOne
-    ) -> History:
-        """Phase one of Masked Graph Training (section 3.4)."""
-        sizes: dict[str, Any] = {"size": CACHED_QUERIES, "whole": CACHED_PASSAGES, "depth": POOL_DEPTH}
-        sample = draw_dev(data.dev_pairs, data.dev_queries.__getitem__, data.passages, seed=self.seed, **sizes)
-        cached = CachedEmbeddings(data.nodes, data.dev_queries[sample.queries])
-        to_train = gnn, (near, near), supervise(examples, sample, mgt, mgt.alone, self.seed), cached
-        factor = new_factor(1 / self.temperature)
-        with TemporaryDirectory(prefix="gnn-encoder-") as folder:
-            return train_on_embeddings(*to_train, factor=factor, mgt=mgt, folder=Path(folder))
-
-    def _set(
-        self, gnn: QueryPassageGNN, graph: Graph, queries: Matrix, labelled: Bools, pairs: pl.DataFrame, h_q: Matrix
-    ) -> None:
+    def _set(self, gnn: QueryPassageGNN, graph: Graph, queries: Matrix, pairs: pl.DataFrame, h_q: Matrix) -> None:
         """Make ready to inform passages, without those of `fit`; `h_q`: the queries' h'_q. *Shape:* (n, d)."""
         none = np.empty((0, queries.shape[1]), dtype=np.float32)
         near = Neighbourhood(graph, none, None, Labels(pairs, graph.m), sums=self.labels)
-        self._corpus, self._reach = CorpusGNN(gnn, near, queries, h_q), reach(graph, labelled)
-        self.gnn_, self.graph_, self.queries_, self.labelled_ = gnn, graph, queries, labelled
-        self.n_features_in_ = queries.shape[1]
+        self._corpus = CorpusGNN(gnn, near, queries, h_q)
+        self.gnn_, self.graph_, self.queries_, self.n_features_in_ = gnn, graph, queries, queries.shape[1]
+        self.labelled_ = near.labelled if self.labels else np.zeros(len(graph.score), dtype=bool)
 
     def _check_known(self, places: Rows, rows: Rows, block: Matrix) -> None:
         """Refuse a passage with another score than in `fit` for its nearest query. *Shape:* (b,), (b,), (b, d)."""

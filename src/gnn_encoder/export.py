@@ -23,7 +23,6 @@ from gnn_encoder.base.tables import PASSAGES, SPLITS, count_rows, open_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import registry
 from gnn_encoder.search.faiss_index import INDEX, PID_TABLE, PIDS, PassageIndex, check_ids
-from gnn_encoder.searcher import Version, current
 from gnn_encoder.text.encoder import SETTINGS, DualEncoderSettings
 from gnn_encoder.text.pretrained import MODULES, POOLING
 
@@ -123,28 +122,26 @@ def card(system: str, settings: DualEncoderSettings, also: str) -> str:
 
 def export_npy(system: str, folder: Path) -> None:
     """`vectors.npy` (float32) and `ids.txt`: line i is the passage of row i. Of several views each has a row."""
-    version = current(system)
     with (folder / "vectors.npy").open("wb") as file, (folder / IDS).open("w", encoding="utf-8") as ids:
-        write_header(file, np.dtype(np.float32), read_manifest(version.embeddings).shape)
-        for passages, vectors in passage_parts(version):
+        write_header(file, np.dtype(np.float32), read_manifest(project.embeddings(system)).shape)
+        for passages, vectors in passage_parts(system):
             file.write(np.ascontiguousarray(vectors).data)
             ids.writelines(f"{pid}\n" for pid in passages["pid"].to_pylist())
 
 
 def export_parquet(system: str, folder: Path) -> None:
     """`vectors.parquet`: columns pid, title, text, vector (a list of float32 of fixed size)."""
-    version = current(system)
-    columns = read_manifest(version.embeddings).shape[1]
+    columns = read_manifest(project.embeddings(system)).shape[1]
     schema = pa.schema([*PASSAGES, ("vector", pa.list_(pa.float32(), columns))])
     with pq.ParquetWriter(folder / "vectors.parquet", schema) as writer:
-        for passages, vectors in passage_parts(version):
+        for passages, vectors in passage_parts(system):
             column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), columns)
             writer.write_table(pa.table([*passages.columns, column], schema=schema))
 
 
 def export_faiss(system: str, folder: Path) -> None:
     """`index.faiss`, the index that is searched, and `ids.txt`: FAISS's id i is the passage of line i."""
-    index = PassageIndex.open(current(system).index)
+    index = PassageIndex.open(project.index(system))
     check_undamaged(index.folder)
     shutil.copyfile(index.folder / INDEX, folder / INDEX)
     with (folder / IDS).open("w", encoding="utf-8") as ids:
@@ -152,13 +149,14 @@ def export_faiss(system: str, folder: Path) -> None:
             ids.writelines(f"{pid}\n" for pid in batch["pid"].to_pylist() for _ in range(index.views))
 
 
-def passage_parts(version: Version) -> Iterator[tuple[pa.Table, Matrix]]:
+def passage_parts(system: str) -> Iterator[tuple[pa.Table, Matrix]]:
     """Passages and their vectors, in the passages' order; a passage with several views stands before each of them."""
-    check_ids(version.index, version.passages)
-    for path in (version.embeddings, version.passages):
+    folder = project.embeddings(system)
+    check_ids(project.index(system), project.PASSAGES)
+    for path in (folder, project.PASSAGES):
         check_undamaged(path)
-    matrix, views, first = open_matrix(version.embeddings), read_manifest(version.embeddings).views, 0
-    batches = open_table(version.passages, PASSAGES).iter_batches(batch_size=max(1, ROWS // views))
+    matrix, views, first = open_matrix(folder), read_manifest(folder).views, 0
+    batches = open_table(project.PASSAGES, PASSAGES).iter_batches(batch_size=max(1, ROWS // views))
     for batch in tqdm(batches, total=-(-len(matrix) // ROWS), desc="vectors", unit=" parts"):
         last, at = first + len(batch) * views, np.repeat(np.arange(len(batch)), views)
         yield pa.Table.from_batches([batch]).take(pa.array(at)), matrix[first:last].astype(np.float32)

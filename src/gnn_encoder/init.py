@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from gnn_encoder.base.files import SCRATCH, read_json
-from gnn_encoder.base.tables import UNLABELLED, count_rows, with_title
+from gnn_encoder.base.tables import UNLABELLED, count_rows
 from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.evaluate.measures import parse
 from gnn_encoder.gnn.masking import fold_count
@@ -26,7 +26,7 @@ from gnn_encoder.text.batches import padded, single_batch
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source, read_stated, resolve
-from gnn_encoder.text.tokens import TextTokens, title_separator
+from gnn_encoder.text.tokens import TextTokens, titled
 
 SAMPLE = 10_000  # most texts whose tokens are counted
 WHOLE_PASSAGES, WHOLE_QUERIES = 0.95, 0.99  # shares that are read whole
@@ -86,20 +86,19 @@ def read_contents(params: Params, encoder: DualEncoder) -> Contents:
     with TemporaryDirectory(dir=SCRATCH) as place:
         folder, whole = Path(place), params.data.model_copy(update={"train_queries": None, "passages": None})
         prepare(whole, source, folder, seed=params.seed)
-        titled, queries = (
+        passages, queries = (
             pl.scan_parquet(table).gather_every(-(-count_rows(table) // SAMPLE)).collect()
             for table in (folder / "passages.parquet", folder / "queries" / "train.parquet")
         )
         counts = read_json(folder / "statistics.json", dict[str, dict[str, int]])
-    separator = title_separator(encoder.tokenizer)
-    passages = [with_title(title, text, separator) for title, text in titled.select("title", "text").rows()]
+    texts = titled(passages["title"], passages["text"], encoder.tokenizer)
     read = sum(sum(1 for _ in reader()) for reader in dict.fromkeys(source.queries.values()))
     there = counts["train"]["queries"]
     return Contents(
         counts=counts,
         unlabelled=read - there - counts["dev"]["queries"] - counts["test"]["queries"],
         trained=min(there, params.data.train_queries or there),
-        passages=Sample.of([used.passage_prefix + text for text in passages], encoder),
+        passages=Sample.of([used.passage_prefix + text for text in texts], encoder),
         queries=Sample.of([used.query_prefix + text for text in queries["text"]], encoder),
     )
 

@@ -7,44 +7,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import chdir
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from gnn_encoder.base.errors import UserError, without_controls
-from gnn_encoder.base.files import MANIFEST, is_empty, read_json
+from gnn_encoder.base.files import is_empty
 from gnn_encoder.base.matrix import Rows, Scores
-from gnn_encoder.base.tables import PASSAGES, count_rows
+from gnn_encoder.base.tables import PASSAGES
 from gnn_encoder.controls.hybrid import HybridIndex
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL, REGISTRY, read_registry
 from gnn_encoder.search.faiss_index import PID_TABLE, PIDS, PassageIndex, TableRows
 from gnn_encoder.text.encoder import DualEncoder
-
-
-@dataclass(frozen=True)
-class Version:
-    """An index with the vectors and the passages that it is of: as built, or as `gnn-encoder add` left it."""
-
-    index: Path
-    embeddings: Path
-    passages: Path
-
-    @classmethod
-    def at(cls, folder: Path) -> "Version":
-        """The version in a folder that `gnn-encoder add` has written."""
-        return cls(folder / "index", folder / "embeddings", folder / "passages.parquet")
-
-
-def newest(system: str) -> Path:
-    """The link to the newest version that `gnn-encoder add` made of the built index (add.py)."""
-    built = read_json(project.index(system) / MANIFEST, dict[str, Any])
-    return project.DATA / "versions" / system / str(built["fingerprint"])
-
-
-def current(system: str) -> Version:
-    """What a search opens: the newest version of the built index, or the built index itself."""
-    if (project.index(system) / MANIFEST).is_file() and (link := newest(system)).is_symlink():
-        return Version.at(link.parent / link.readlink())  # read now, so that all parts are of one version
-    return Version(project.index(system), project.embeddings(system), project.PASSAGES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +55,6 @@ class Answer:
 class Searcher:
     """A system's encoder, its index, that of BM25 beside it if both are searched, and the passages' texts."""
 
-    version: Version
     encoder: DualEncoder
     index: PassageIndex
     hybrid: HybridIndex | None
@@ -92,7 +63,7 @@ class Searcher:
 
     @classmethod
     def open(cls, index: str | Path, *, hybrid: bool = False) -> "Searcher":
-        """Open the index `data/indexes/SYSTEM` of a project, with what `gnn-encoder add` has added to it.
+        """Open the index `data/indexes/SYSTEM` of a project.
 
         The project may be another folder than the current one, which then changes for a moment, so that this must not
         run beside other threads. With `hybrid`, BM25 and the query log are searched too, and all fused as the system
@@ -106,15 +77,14 @@ class Searcher:
             dense = read_registry(REGISTRY).dense
             if system not in dense:
                 raise UserError(f"{project.index(system)}: {system!r} must be one of {', '.join(dense)}")
-            version = current(system)
-            opened, passages = PassageIndex.open(version.index), TableRows(version.passages, PASSAGES)
+            opened, passages = PassageIndex.open(project.index(system)), TableRows(project.PASSAGES, PASSAGES)
             if len(passages) != opened.passages:
-                told = f"holds {opened.passages} passages, {version.passages} has {len(passages)}"
+                told = f"holds {opened.passages} passages, {project.PASSAGES} has {len(passages)}"
                 raise UserError(f"{opened.folder}: {told}; build the index again (`dvc repro`)")
             encoder = DualEncoder.load(Path(dense[system].encoder), precision="fp32").for_inference()
-            folders, built = (project.index(LEXICAL), project.RUNS / HYBRID), count_rows(project.PASSAGES)
-            fused = HybridIndex.open(opened, system, *folders, built) if hybrid else None
-            return cls(version, encoder, opened, fused, TableRows(opened.folder / PIDS, PID_TABLE), passages)
+            folders = project.index(LEXICAL), project.RUNS / HYBRID
+            fused = HybridIndex.open(opened, system, *folders) if hybrid else None
+            return cls(encoder, opened, fused, TableRows(opened.folder / PIDS, PID_TABLE), passages)
 
     def search(self, query: str, k: int = 10) -> list[Hit]:
         """Find the `k` best passages, best first, or all passages where the corpus has fewer."""

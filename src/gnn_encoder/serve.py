@@ -27,16 +27,15 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 import gnn_encoder
 from gnn_encoder.base.distributed import cores
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.files import MANIFEST, is_empty
-from gnn_encoder.base.matrix import open_matrix
+from gnn_encoder.base.files import MANIFEST, is_empty, read_json
 from gnn_encoder.base.tables import count_rows, read_column
 from gnn_encoder.gnn.graph import open_labels
-from gnn_encoder.gnn.neighbourhood import before_graph, graph_encoder, open_informer
+from gnn_encoder.gnn.neighbourhood import open_explainer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry
 from gnn_encoder.search.faiss_index import check_ids
-from gnn_encoder.searcher import Answer, Searcher, current, newest
+from gnn_encoder.searcher import Answer, Searcher
 
 SHOWN = 50  # queries of a passage that are told, those with the most attention
 log = logging.getLogger(__name__)
@@ -63,23 +62,16 @@ class GraphExplainer:
     """GNN-encoder's graph and network, open in the project's root."""
 
     def __init__(self) -> None:
-        params = load_params()
-        self._built = count_rows(project.PASSAGES)
-        self._encoder, encoded = graph_encoder(params)
-        self._inform = open_informer(self._encoder, params)
+        self._inform, self._before = open_explainer(load_params())
         self._training, self._labelled = count_rows(project.queries("train")), open_labels()
-        self._before = open_matrix(encoded) if encoded is not None else None
-        self._batch_tokens = params.encoder.batch_tokens
 
     def explain(self, pid: str) -> dict[str, Any]:
         """What informed a passage: the attention (Eq. 4) is the mean over heads, the gate (Eq. 9) that over columns."""
-        table = pl.scan_parquet(current(MAIN).passages).select("pid").with_row_index("row")
+        table = pl.scan_parquet(project.PASSAGES).select("pid").with_row_index("row")
         rows = table.filter(pl.col("pid") == pid).collect(engine="streaming")["row"].to_numpy().astype(np.int64)
         if not len(rows):
             raise UserError(f"no passage has the id {pid!r}")
-        if rows[0] >= self._built:
-            raise UserError(f"passage {pid!r} was added after the build: the graph knows it after the next `dvc repro`")
-        before = before_graph(self._encoder, self._before, rows, self._batch_tokens)
+        before = self._before(rows)
         found = pl.DataFrame(self._inform.explain(rows, before))
         queries = found[:-1].sort("attention", descending=True, maintain_order=True)  # the last is the passage itself
         labelled = self._labelled.filter(pl.col("passage") == rows[0])["query"].implode()
@@ -126,17 +118,22 @@ class SearchAnswer(Answer):
     milliseconds: float
 
 
+def index_of(system: str) -> dict[str, Any]:
+    """The manifest of a system's index: it tells one build from another."""
+    return read_json(project.index(system) / MANIFEST, dict[str, Any])
+
+
 class Served:
     """An open system. One thread at a time answers all queries that wait, and one explains."""
 
     def __init__(self, name: str, *, hybrid: bool) -> None:
-        entry, self.name, self._built = registry().dense[name], name, newest(name)
+        entry, self.name, self._built = registry().dense[name], name, index_of(name)
         self.title, self.has_graph = entry.title + " and BM25" * hybrid, entry.kind == "graph"
         self._searching, self._explaining = threading.Lock(), threading.Lock()
         self._explainer: GraphExplainer | None = None
         self._waiting = dict[int, deque[tuple[str, Future[Answer]]]]()  # by k
         self.searcher = Searcher.open(project.index(name), hybrid=hybrid)
-        check_ids(self.searcher.version.index, self.searcher.version.passages)
+        check_ids(self.searcher.index.folder, project.PASSAGES)
         self.searcher.search("trial", 1)
 
     def search(self, query: str, k: int) -> Answer:
@@ -159,7 +156,7 @@ class Served:
     def explain(self, pid: str) -> dict[str, Any]:
         """What informed a passage; the first question opens the graph, which takes some seconds."""
         with self._explaining:
-            if newest(self.name) != self._built:  # passages may have other rows now, and the graph other edges
+            if index_of(self.name) != self._built:  # passages may have other rows now, and the graph other edges
                 raise UserError(f"{self.title} was built anew: restart the server, which searches the former build")
             self._explainer = self._explainer or GraphExplainer()
             return self._explainer.explain(pid)

@@ -205,16 +205,15 @@ def _read_pairs(path: Path, queries: VectorFile, passages: VectorFile) -> Rows:
 
 def check_target(path: Path, read: Iterable[Path | None]) -> None:
     """Refuse a file that `writing` cannot write, before any work."""
-    above, told = next(place for place in path.absolute().parents if place.exists()), ""
-    if path.exists() and any(one.exists() and path.samefile(one) for one in read if one):
-        told = "is read too; give another file"
-    elif path.suffix not in (".npy", ".parquet"):
-        told = "must end in .npy or .parquet"
-    elif path.is_dir():
-        told = "is a folder; name a file"
-    elif not above.is_dir():
-        told = f"{above} is a file; name a place in a folder"
-    if told:
+    above = next(place for place in path.absolute().parents if place.exists())
+    is_read = path.exists() and any(one.exists() and path.samefile(one) for one in read if one)
+    faults = {
+        "is read too; give another file": is_read,
+        "must end in .npy or .parquet": path.suffix not in (".npy", ".parquet"),
+        "is a folder; name a file": path.is_dir(),
+        f"{above} is a file; name a place in a folder": not above.is_dir(),
+    }
+    if told := next((fault for fault, is_there in faults.items() if is_there), ""):
         raise UserError(f"--out {path}: {told}")
 
 

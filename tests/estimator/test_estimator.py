@@ -56,7 +56,7 @@ def test_a_fit_that_fails_halfway_leaves_what_was_fitted(monkeypatch: pytest.Mon
     gnn = DATA.fit(steps=0)
     kept, informed = dict(vars(gnn)), gnn.transform(DATA.passages)
     more = unit(DATA.passages[:5] + 0.1)
-    for name in ("train_on_embeddings", "reach"):
+    for name in ("train_on_embeddings", "CorpusGNN"):
         with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
             patch.setattr(estimator, name, lambda *arguments, **named: 1 / 0)
             DATA.into(gnn, unlabelled=more)
@@ -138,14 +138,6 @@ def test_a_new_passage_is_informed_by_the_queries_that_would_retrieve_it(labels:
         types = torch.zeros(len(query)) if labels else None
         expected = gnn.gnn_.interactive_passages(*edges, labelled=types).embeddings
     np.testing.assert_allclose(gnn.transform(new, rows=[-1, -1, -1]), expected.numpy(), atol=1e-6)
-
-
-def test_parameters_as_scikit_learn_has_them() -> None:
-    gnn = GNNEncoder(k=5)
-    assert gnn.set_params(beta=0.1, k=7) is gnn and gnn.get_params()["k"] == 7
-    assert GNNEncoder(**gnn.get_params()) == gnn
-    with pytest.raises(UserError, match="kk is not a parameter; must be one of k, labels"):
-        gnn.set_params(kk=1)
 
 
 NAN = np.where(np.arange(M * D).reshape(M, D) == 19, np.float32("nan"), DATA.passages)

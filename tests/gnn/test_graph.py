@@ -9,7 +9,8 @@ import pytest
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import CANDIDATES, QUERIES, candidates_table, write_table
-from gnn_encoder.gnn.graph import EDGES, Graph, draw, labelled_first, link, open_graph, reach, write_nodes
+from gnn_encoder.gnn.graph import EDGES, Graph, Labels, draw, labelled_first, open_graph, write_nodes
+from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.pipeline import project
 
 from ..texts import write_passages, write_queries
@@ -106,18 +107,19 @@ def test_labelled_first_equals_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("labels_first", [True, False])
 def test_new_passages_are_linked_as_by_a_loop(monkeypatch: pytest.MonkeyPatch, labels_first: bool) -> None:
-    monkeypatch.setattr("gnn_encoder.gnn.graph.SCORES", 13)  # three queries at a time
+    monkeypatch.setattr("gnn_encoder.gnn.neighbourhood.SCORES", 13)  # three queries at a time
     draw, n, k, b = np.random.default_rng(0), 20, 3, 4
     # Whole numbers, so that many scores are equal, to each other and to what they must exceed.
     queries, passages = (draw.integers(-2, 3, size=(rows, 3)).astype(np.float32) for rows in (n, b))
     scores = -np.sort(-draw.integers(-4, 5, size=(n, k))).astype(np.float32)
     graph = Graph(passages=np.tile(np.arange(k), (n, 1)), score=scores, n_passages=k)
     first = np.arange(k) < np.arange(n)[:, None] % (k + 1)  # some queries have no labelled passage, some no other one
-    found: list[list[tuple[int, int, float]]] = []
+    labels = Labels(pl.DataFrame(np.argwhere(first), ["query", "passage"]), k)
+    near, expected = Neighbourhood(graph, passages, None, labels, sums=labels_first), list[tuple[int, int]]()
     for p in range(b):
         reached = [q for q in range(n) if queries[q] @ passages[p] > scores[q, -1]]
         asking = [(-float(queries[q] @ passages[p]), q) for q in reached if not (labels_first and first[q, -1])]
-        found.append([(q, p, -score) for score, q in sorted(asking)])
-    least = reach(graph, first.reshape(-1) if labels_first else None)
-    assert link(queries, least, passages).rows() == [edge for edges in found for edge in edges]
-    assert link(queries, least, passages[:0]).is_empty()
+        expected += [(q, p) for _, q in sorted(asking)]
+    found = near.around_new(queries, passages)
+    assert list(zip(found.queries[found.edge_query], found.edge_passage, strict=True)) == expected
+    assert not near.around_new(queries, passages[:0]).edges.size

@@ -117,7 +117,6 @@ def test_examples_hold_every_labelled_passage_of_their_queries(project: Any, nam
 
 def test_a_second_repro_runs_nothing(project: Any) -> None:
     ran = project.dvc("repro", "--all-pipelines")
-    print(f"second dvc repro: {ran.seconds:.1f} s")
     assert ran.status == 0, ran.output
     assert started(ran) == []
     assert "Data and pipelines are up to date." in ran.output

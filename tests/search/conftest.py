@@ -2,15 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter
 from gnn_encoder.base.tables import PASSAGES
 
-from ..texts import write
+from ..texts import write, write_matrix
 
 Save, Passages = Callable[..., Path], Callable[[int], Path]
 VIEWS = 3
@@ -26,13 +24,7 @@ def save_matrix(tmp_path: Path) -> Save:
     """Saves a matrix as an embeddings folder."""
 
     def save(matrix: np.ndarray, name: str = "embeddings", views: int = 1) -> Path:
-        folder = tmp_path / name
-        shape, dtype = (matrix.shape[0], matrix.shape[1]), str(matrix.dtype)
-        facts: dict[str, Any] = {"model_fingerprint": "m", "input_fingerprint": "i", "fingerprint": name}
-        writer = ArrayWriter(folder, shape, dtype)
-        writer.write(0, matrix)
-        writer.finish(ArrayManifest(shape=shape, dtype=dtype, views=views, **facts))
-        return folder
+        return write_matrix(tmp_path / name, matrix, name, views)
 
     return save
 

@@ -1,13 +1,13 @@
 """Copies of the built project, and real servers over it."""
 
 import os
+import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,10 +24,8 @@ QUERY = "Which milk is halloumi made with?"
 @pytest.fixture
 def root(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the project, as the current folder."""
-    copy = tmp_path / "project"
-    shutil.copytree(built, copy)
-    monkeypatch.chdir(copy)
-    return copy
+    monkeypatch.chdir(shutil.copytree(built, tmp_path / "project"))
+    return Path.cwd()
 
 
 @dataclass(frozen=True)
@@ -41,27 +39,21 @@ class Server:
     def get(self, path: str, **values: str | int) -> httpx.Response:
         return httpx.get(f"{self.url}{path}", params=values, timeout=120)
 
-    def is_ready(self) -> bool:
-        with suppress(httpx.TransportError):
-            return self.get("/healthz").status_code == 200
-        return False
-
 
 @contextmanager
 def serving(root: Path, log: Path) -> Iterator[Server]:
-    """A server on a free port."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    """A server on a free port, which it tells when it listens."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "gnn_encoder.cli", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "gnn_encoder.cli", "serve", "--port", "0"]
     with log.open("w") as file:
         process = subprocess.Popen(command, cwd=root, stdout=file, stderr=file, env=environment, text=True)
-    server, end = Server(process, f"http://127.0.0.1:{port}", log), time.monotonic() + 60
+    end = time.monotonic() + 60
     try:
-        while not server.is_ready():
+        while not (url := re.search(r"^http://\S+$", log.read_text(), re.MULTILINE)):
             assert process.poll() is None and time.monotonic() < end, log.read_text()
             time.sleep(0.05)
+        server = Server(process, url[0], log)
+        assert server.get("/healthz").status_code == 200, "it takes signals"
         yield server
     finally:
         process.kill()

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 from gnn_encoder import Searcher
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import read_column
-from gnn_encoder.gnn.neighbourhood import graph_encoder, open_informer
+from gnn_encoder.gnn.neighbourhood import open_informer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.serve import LOOPBACK, create_app
@@ -57,8 +57,7 @@ def test_systems() -> None:
 
 
 def test_an_explanation_is_what_the_network_computes(monkeypatch: pytest.MonkeyPatch) -> None:
-    params = load_params()
-    inform = open_informer(graph_encoder(params)[0], params)
+    inform = open_informer(load_params())[0]
     labelled = pl.read_parquet(project.qrels("train")).filter(pl.col("grade") > 0)
     passages = pl.read_parquet(project.PASSAGES).with_row_index("passage").with_columns(pl.col("passage").cast(int))
     edges = pl.read_parquet(project.GRAPH / "edges.parquet").with_columns(pl.col("passage").cast(int))

@@ -173,10 +173,7 @@ def standardised(passages: Rows, scores: Scores, others: float | None = None) ->
 
 @dataclass(frozen=True, kw_only=True)
 class HybridIndex:
-    """The dense index, the logged queries and BM25's index, as far as the fusion asks them.
-
-    BM25 and the log know the passages of the build, which are the first of the dense index.
-    """
+    """The dense index, the logged queries and BM25's index, as far as the fusion asks them."""
 
     dense: PassageIndex
     lexical: BM25Index | None  # None, as of the log: it has no part in the fusion
@@ -184,15 +181,14 @@ class HybridIndex:
     choice: Choice
 
     @classmethod
-    def open(cls, dense: PassageIndex, system: str, lexical: Path, folder: Path, built: int) -> Self:
+    def open(cls, dense: PassageIndex, system: str, lexical: Path, folder: Path) -> Self:
         """Open what is asked beside a system's dense index, with the fusion that was chosen, in `folder`.
 
         The log was embedded for the system that the fusion was chosen with, and for others it is left out.
-        `built`: how many of the dense index's passages are of the build.
         """
         bm25, choice = BM25Index.open(lexical), read_choice(folder)
-        if bm25.passages != built:
-            found = f"holds {bm25.passages} passages, {dense.folder} has {built}"
+        if bm25.passages != dense.passages:
+            found = f"holds {bm25.passages} passages, {dense.folder} has {dense.passages}"
             raise UserError(f"{lexical}: {found}; make it again (`dvc repro`)")
         asks = "log_weight" in choice.facts and choice.facts["dense"] == system
         return cls(

@@ -20,7 +20,6 @@ from gnn_encoder.base.tables import QUERIES, count_rows, open_parquet, open_tabl
 from gnn_encoder.pipeline import project
 
 EDGES, VECTORS = "edges.parquet", "queries.npy"  # in the folder of the graph
-SCORES = 2**25  # scores of queries and new passages that are held at a time
 Bools = NDArray[np.bool_]
 Features = NDArray[np.float16]
 KINDS = ("edges", "query_loops", "passage_loops")
@@ -142,33 +141,6 @@ def labelled_first(
     every = every.sort("query", "labelled", "score", "passage", descending=[False, True, True, False])
     kept = every.filter(pl.int_range(pl.len()).over("query") < k)
     return kept["passage"].to_numpy().reshape(n, k), kept["score"].to_numpy().reshape(n, k)
-
-
-def reach(graph: Graph, first: Bools | None = None) -> Scores:
-    """What a new passage's score must exceed to be among each query's k passages. *Shape:* (n * k,) -> (n,).
-
-    The queries' own edges stay, so that passages that the graph was built with do not change with new ones. The `first`
-    edges lead to labelled passages, which come first whatever their score; None: none do.
-    """
-    last: Scores = graph.score.reshape(graph.n, graph.k)[:, -1]
-    return last if first is None else np.where(first.reshape(graph.n, graph.k)[:, -1], np.float32(np.inf), last)
-
-
-def link(queries: Matrix, least: Scores, passages: Matrix) -> pl.DataFrame:
-    """The queries that would retrieve new passages.
-
-    Passages are embedded by the encoder that the graph was made with, and `least` is as of `reach`. Columns query,
-    passage, score are sorted by passage, then score from the highest on, then query.
-
-    *Shape:* queries (n, d), least (n,), passages (b, d).
-    """
-    found = [pl.DataFrame(schema={"query": pl.Int64, "passage": pl.Int64, "score": pl.Float32})]
-    size = max(1, SCORES // max(1, len(passages)))
-    for first in range(0, len(queries), size):
-        scores = queries[first : first + size] @ passages.T
-        query, passage = np.nonzero(scores > least[first : first + size, None])
-        found.append(pl.DataFrame({"query": first + query, "passage": passage, "score": scores[query, passage]}))
-    return pl.concat(found).sort("passage", "score", "query", descending=[False, True, False])
 
 
 def open_nodes() -> Matrix:

@@ -1,5 +1,6 @@
 """The graph as a network reads it: what informs some passages, in training, and h'_p of the whole corpus."""
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.base.matrix import Matrix, Rows, check_shape, gather_rows, open_matrix
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, check_shape, gather_rows, open_matrix
 from gnn_encoder.base.tables import ATTENTION
 from gnn_encoder.gnn.graph import (
     Bools,
@@ -34,6 +35,7 @@ from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 
 QUERIES_AT_A_TIME = 2_048  # queries per part of layer 1 at inference, to bound its memory
+SCORES = 2**25  # scores of queries and new passages that are held at a time
 NOBODY: Rows = np.empty(0, dtype=np.int64)
 
 
@@ -49,15 +51,6 @@ class Subgraph:
     # (L,) places of each label that is summed up: its query's in `queries`, and its passage's in `passages`, ascending
     label_query: Rows = field(default_factory=NOBODY.copy)
     label_passage: Rows = field(default_factory=NOBODY.copy)
-    # M_ce's features of the edges and of the passages' self-loops; None: those of the graph. (E, d_e), (b, d_e)
-    features: tuple[NDArray[Any], NDArray[Any]] | None = None
-
-    @classmethod
-    def of_new(cls, edges: pl.DataFrame, passages: int) -> "Subgraph":
-        """That of so many passages that the graph was built without, from their edges as of `graph.link`."""
-        query, passage = (edges[name].to_numpy(writable=True) for name in ("query", "passage"))
-        queries, place = np.unique(query, return_inverse=True)
-        return cls(np.full(passages, -1), queries, np.full(len(edges), -1), place, passage)
 
 
 class Neighbourhood:
@@ -110,6 +103,29 @@ class Neighbourhood:
         queries, place = np.unique(np.concatenate([edges // self.graph.k, asking]), return_inverse=True)
         return Subgraph(passages, queries, edges, place[: len(edges)], target, place[len(edges) :], asked)
 
+    def around_new(self, queries: Matrix, passages: Matrix) -> Subgraph:
+        """The subgraph of passages that the graph was built without, from M_de's embeddings of them and of the nodes.
+
+        A query has an edge to those that score higher than the last of its k passages; to none if that is a labelled
+        one, which comes first whatever its score. Its own edges stay, so that the passages that were there do not
+        change. Edges are sorted by passage, then score from the highest on, then query.
+
+        *Shape:* queries (n, d), passages (b, d).
+        """
+        shape, found = self.graph.passages.shape, list[tuple[Rows, Rows, Scores]]()
+        least = self.graph.score.reshape(shape)[:, -1:]
+        if self.sums:
+            least = np.where(self.labelled.reshape(shape)[:, -1:], np.float32(np.inf), least)
+        size = max(1, SCORES // max(1, len(passages)))
+        for first in range(0, len(queries), size):
+            scores = queries[first : first + size] @ passages.T
+            query, passage = np.nonzero(scores > least[first : first + size])
+            found.append((first + query, passage, scores[query, passage]))
+        query, passage, score = map(np.concatenate, zip(*found, strict=True))
+        order = np.lexsort((query, -score, passage))
+        asking, place = np.unique(query[order], return_inverse=True)
+        return Subgraph(np.full(len(passages), -1), asking, np.full(len(order), -1), place, passage[order])
+
     def passage_embeddings(self, rows: Rows) -> Tensor:
         """Cached passage embeddings. *Shape:* (..., ) -> (..., d)."""
         return self._tensor(self.cached[rows] if torch.is_grad_enabled() else gather_rows(self.cached, rows))
@@ -139,8 +155,8 @@ class Neighbourhood:
         self, gnn: QueryPassageGNN, subgraph: Subgraph, h_p: Tensor, h_q: Tensor, h_q_prime: Tensor
     ) -> Informed:
         """h'_p (Eq. 8-10) from the subgraph's queries. *Shape:* (b, d), (u, d), (u, d) -> (b, d)."""
-        features, labelled = subgraph.features, None
-        if features is None and self.features is not None:
+        features = labelled = None
+        if self.features is not None:
             features = self.features.edges[subgraph.edges], self.features.of_passage_loops(subgraph.passages)
         if gnn.config.labels:  # edges that the graph was built without are not
             labelled = self._tensor(self.labelled[subgraph.edges] & (subgraph.edges >= 0))
@@ -227,30 +243,29 @@ class CorpusGNN:
         return informed
 
 
-def graph_encoder(params: Params) -> tuple[DualEncoder, Path | None]:
-    """The encoder of the graph's nodes and passages, and M_de's matrix if that holds these passages; else None.
+def open_informer(params: Params) -> tuple[CorpusGNN, DualEncoder, Path | None]:
+    """The GNN over the whole graph, with Eq. 6 and 7 computed, its encoder, and M_de's matrix if that has its passages.
 
-    It is the one that was trained together with the GNN, or M_de where the passages are still M_de's, since the graph
-    stayed as it was.
+    The encoder is the one that was trained together with the GNN, or M_de where the passages are still M_de's, since
+    the graph stayed as it was. As in training, the nodes are M_de's or the encoder's.
     """
     trained = project.encoder(MAIN)
     encoded = same_encoder(trained, project.embeddings(REFERENCE))
-    return load_encoder(trained if encoded is None else project.encoder(REFERENCE), params.encoder), encoded
-
-
-def before_graph(encoder: DualEncoder, encoded: Matrix | None, rows: Rows, batch_tokens: int) -> Matrix:
-    """h_p of some passages, of what `graph_encoder` returns, its matrix opened. *Shape:* rows (n,) -> (n, d)."""
-    if encoded is not None:
-        return gather_rows(encoded, rows).astype(np.float32)
-    return embed_passages(encoder, open_passages(encoder), batch_tokens, rows)
-
-
-def open_informer(encoder: DualEncoder, params: Params) -> CorpusGNN:
-    """The GNN over the whole graph, with Eq. 6 and 7 computed; `encoder`: of `graph_encoder`.
-
-    As in its training, the nodes are M_de's or the encoder's.
-    """
+    encoder = load_encoder(trained if encoded is None else project.encoder(REFERENCE), params.encoder)
     gnn = QueryPassageGNN.load(project.GNN)
     near, cached = Neighbourhood.open(gnn.config, gnn.config.dimension), gnn.config.cached_nodes
     nodes = open_nodes() if cached else embed_queries(encoder, project.NODES, params.encoder.batch_tokens)
-    return CorpusGNN(gnn.to(near.device), near, nodes)
+    return CorpusGNN(gnn.to(near.device), near, nodes), encoder, encoded
+
+
+def open_explainer(params: Params) -> tuple[CorpusGNN, Callable[[Rows], Matrix]]:
+    """The same GNN, and what gives h_p of some passages, which it informs. *Shape:* rows (b,) -> (b, d)."""
+    inform, encoder, encoded = open_informer(params)
+    matrix, limit = None if encoded is None else open_matrix(encoded), params.encoder.batch_tokens
+
+    def before(rows: Rows) -> Matrix:
+        if matrix is None:
+            return embed_passages(encoder, open_passages(encoder), limit, rows)
+        return gather_rows(matrix, rows).astype(np.float32)
+
+    return inform, before

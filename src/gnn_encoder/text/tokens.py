@@ -3,7 +3,7 @@
 They are without a model's special tokens, which batches add (`Template`): single texts and pairs come of the same ids.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -108,9 +108,9 @@ def holds_passages(table: Path) -> bool:
     return table.stem == "passages"
 
 
-def title_separator(tokenizer: PreTrainedTokenizerBase) -> str:
-    """What stands between a passage's title and its text: [SEP], as in DPR."""
-    return f" {tokenizer.sep_token or ' '} "
+def titled(titles: Iterable[str], texts: Iterable[str], tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """Passages as one text each: what stands between title and text is [SEP], as in DPR."""
+    return list(map(partial(with_title, separator=f" {tokenizer.sep_token or ' '} "), titles, texts))
 
 
 def _ids(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> list[list[int]]:
@@ -138,5 +138,5 @@ def _tokenise(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int, 
 def _texts(table: Path, tokenizer: PreTrainedTokenizerBase) -> Iterator[list[str]]:
     if not holds_passages(table):
         return (rows["text"] for rows in iterate_texts(table, QUERIES, ["text"]))
-    join = partial(with_title, separator=title_separator(tokenizer))
-    return (list(map(join, rows["title"], rows["text"])) for rows in iterate_texts(table, PASSAGES, ["title", "text"]))
+    parts = iterate_texts(table, PASSAGES, ["title", "text"])
+    return (titled(rows["title"], rows["text"], tokenizer) for rows in parts)
