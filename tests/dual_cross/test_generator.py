@@ -98,7 +98,6 @@ def by_torch(model: QueryGenerator, task: GeneratorTask, item: int) -> tuple[tor
 def test_step_equals_cross_entropy(fresh: QueryGenerator, task: Callable[..., GeneratorTask]) -> None:
     fresh.double()
     made = task(steps=4, batch_size=3)
-    assert len(made) == 4
     loss = made.step(3)
     found = {name: p.grad.clone() for name, p in fresh.named_parameters() if p.grad is not None}
     fresh.zero_grad()

@@ -1,18 +1,26 @@
 """Algorithm 1, lines 3-6: each pass trains every query once, and no way leads from a query into its batch."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
+import polars as pl
 import pytest
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.gnn.masking import MaskedSchedule, check_no_leak
+from gnn_encoder.gnn.masking import Supervision, check_no_leak
+from gnn_encoder.train.examples import to_examples
+
+from ..train.conftest import LISTS
 
 PASS = 23  # steps, with a beta of 0.1
 
 
-def schedule(beta: float = 0.1, seed: int = 1, n: int = 103, **other: Any) -> MaskedSchedule:
-    return MaskedSchedule(n_items=n, steps=3 * PASS, batch_size=4, beta=beta, seed=seed, **other)
+def schedule(beta: float = 0.1, seed: int = 1, n: int = 103, **other: Any) -> Supervision:
+    """Of n queries, which are the examples in order."""
+    examples = to_examples(pl.DataFrame([range(n), [[0]] * n, [[]] * n], LISTS), 1)
+    how = {"steps": 3 * PASS, "batch_size": 4, "negatives": 0, **other}
+    return Supervision(examples=examples, dev=Mock(), beta=beta, seed=seed, **how)
 
 
 @pytest.mark.parametrize(("beta", "folds", "steps"), [(0.05, 20, 23), (0.1, 10, 23), (0.3, 3, 25), (0.5, 2, 26)])
@@ -22,26 +30,26 @@ def test_every_query_trains_once_a_pass_and_folds_hold_their_batches(
 ) -> None:
     masked = schedule(beta)
     assert masked.rounds == folds
-    of_pass = [masked.step(number) for number in range(one * steps, (one + 1) * steps)]
-    assert sorted(np.concatenate([step.items for step in of_pass]).tolist()) == list(range(103))
-    distinct = {tuple(step.fold.tolist()) for step in of_pass}
+    of_pass = [masked.items(number) for number in range(one * steps, (one + 1) * steps)]
+    assert sorted(np.concatenate([items for items, _ in of_pass]).tolist()) == list(range(103))
+    distinct = {tuple(fold.tolist()) for _, fold in of_pass}
     assert len(distinct) == folds
-    assert sorted(item for fold in distinct for item in fold) == list(range(103))
+    assert sorted(query for fold in distinct for query in fold) == list(range(103))
     assert {len(fold) for fold in distinct} <= {103 // folds, 103 // folds + 1}
-    for step in of_pass:
-        assert set(step.items.tolist()) <= set(step.fold.tolist())
+    assert all(set(items.tolist()) <= set(fold.tolist()) for items, fold in of_pass)
 
 
 def test_a_step_follows_from_seed_and_number() -> None:
     """In any order, without masks, and where a second phase goes on within a pass of the first."""
     straight = schedule()
     for number in (68, 3, 29, 30, 0, 51):
-        step, plain, second = straight.step(number), schedule(masked=False).step(number), schedule(before=PASS + 6)
-        assert schedule().step(number).items.tolist() == step.items.tolist() == plain.items.tolist()
-        assert len(plain.fold) == 0 < len(step.fold)
-        assert second.step(number).items.tolist() == straight.step(PASS + 6 + number).items.tolist()
-    first = straight.step(0).items.tolist()
-    assert first != schedule(seed=2).step(0).items.tolist() and first != straight.step(PASS).items.tolist()
+        (items, fold), (plain, none) = straight.items(number), schedule(masked=False).items(number)
+        assert schedule().items(number)[0].tolist() == items.tolist() == plain.tolist()
+        assert len(none) == 0 < len(fold)
+        second = schedule(before=PASS + 6).items(number)[0]
+        assert second.tolist() == straight.items(PASS + 6 + number)[0].tolist()
+    first = straight.items(0)[0].tolist()
+    assert first != schedule(seed=2).items(0)[0].tolist() and first != straight.items(PASS)[0].tolist()
 
 
 def test_too_few_queries_for_the_folds() -> None:

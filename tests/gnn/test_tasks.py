@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.gnn.graph import EdgeFeatures, Graph, Labels
-from gnn_encoder.gnn.masking import CorpusSample, MaskedSchedule, Supervision
+from gnn_encoder.gnn.masking import CorpusSample, Supervision
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.tasks import (
     FACTORS,
@@ -85,7 +85,9 @@ class World:
         relevant = np.arange(M)[None] % 4 == np.arange(3)[:, None]
         self.supervision = Supervision(
             examples=examples,
-            schedule=MaskedSchedule(n_items=N, steps=len(STEPS), batch_size=2, beta=0.25, seed=1),
+            steps=len(STEPS),
+            batch_size=2,
+            beta=0.25,
             negatives=1,
             seed=1,
             dev=DevSample(np.array([1, 4, 6]), np.arange(M), relevant),
@@ -102,7 +104,7 @@ class World:
 
     def masked(self, number: int) -> list[int]:
         """Queries that must be out of the graph in a step."""
-        return list(self.examples.queries[self.supervision.schedule.step(number).fold].tolist())
+        return list(self.supervision.items(number)[1].tolist())
 
     def informed(self, h_q: Tensor, h_p: Tensor, masked: list[int], *, labels: bool = True) -> Tensor:
         """h'_p of the whole corpus from queries h_q, the masked ones cut out of the graph before anything is computed.
@@ -221,7 +223,7 @@ def loss_over_the_corpus(
     assert weights is not None
     pool, often = world.supervision.scored(number, near or world.retrieved), torch.zeros(M)
     often[pool.passages] = torch.from_numpy(pool.stands_for).exp()
-    items = world.supervision.schedule.step(number).items.tolist()
+    items = world.supervision.items(number)[0].tolist()
     for item in items:
         own = slice(lists.offsets[item], lists.offsets[item + 1])
         scores = scale * h_p @ h_q[world.examples.queries[item]]
@@ -266,7 +268,7 @@ def test_dev_scores(world: World, name: str, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("world", ["training"], indirect=True)
 def test_the_control(world: World) -> None:
     drawn, dev = world.supervision, (world.supervision.dev, world.texts.query_tokens)
-    steps = (lambda number: drawn.batch(number)[0]), len(drawn)
+    steps = (lambda number: drawn.batch(number)[0]), drawn.steps
     task = ContrastiveTask(world.texts, drawn.examples, *steps, dev=dev)
     check_steps(
         task, [world.encoder], lambda number: world.loss(world.supervision.batch(number)[0], *world.embeddings())
@@ -302,7 +304,7 @@ def test_the_pool_of_a_step(world: World, monkeypatch: pytest.MonkeyPatch) -> No
     passages, lists = world.near.graph.passages, world.examples.positives
     for number in STEPS:
         pool, certain = world.supervision.scored(number, world.retrieved), set[int]()
-        for item in world.supervision.schedule.step(number).items:  # the queries are the examples, in order
+        for item in world.supervision.items(number)[0]:  # the queries are the examples, in order
             certain |= set(lists.values[lists.offsets[item] : lists.offsets[item + 1]].tolist())
             certain |= set(passages[item].tolist())
         alone = np.isin(pool.passages, sorted(certain))

@@ -29,7 +29,6 @@ def test_step(
     model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings(tiny_model), seed=4)
     sides, dev = (texts.query_tokens, texts.passage_tokens), (pl.DataFrame(), texts.query_tokens)
     trained = CrossEncoderTask(model, *sides, examples, HOW, seed=3, dev=dev, batch_tokens=40)
-    assert len(trained) == 4
     value = trained.step(number)
     found = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
     model.zero_grad()

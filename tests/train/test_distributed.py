@@ -51,6 +51,6 @@ def test_a_batch_smaller_than_the_group_is_refused(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
         parts.append(local_share(np.arange(9)).tolist())
     assert parts == [[0, 1, 2], [3, 4], [5, 6], [7, 8]]
-    BatchSampler(9, 1, 5, seed=0)
+    BatchSampler(9, 5, seed=0)
     with pytest.raises(UserError, match="a batch of 3 queries is too small for 4 processes; raise"):
-        BatchSampler(9, 1, 3, seed=0)
+        BatchSampler(9, 3, seed=0)

@@ -69,8 +69,8 @@ def test_batch_holds_positives_first_then_each_queries_negatives(examples: Examp
 
 
 def test_an_epoch_is_shuffled_once_in_an_order_that_follows_from_seed_and_epoch() -> None:
-    batches = BatchSampler(23, 10, 5, seed=1)
-    assert len(batches) == 10 and len(BatchSampler(3, 4, 100, seed=0)) == 4
+    batches = BatchSampler(23, 5, seed=1)
+    assert sorted(BatchSampler(3, 100, seed=0).items(2).tolist()) == [0, 1, 2], "fewer than a batch"
     for step in (7, 6, 2, 9):  # a resumed training begins anywhere
         expected = np.array_split(np.random.default_rng([1, step // 5]).permutation(23), 5)[step % 5]
         assert batches.items(step).tolist() == expected.tolist()

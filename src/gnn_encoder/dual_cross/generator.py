@@ -193,11 +193,8 @@ class GeneratorTask:
 
     def __post_init__(self) -> None:
         self.modules: dict[str, nn.Module] = {"generator": self.model}
-        self._batches = BatchSampler(len(self.pairs), self.steps, self.batch_size, self.seed)
+        self._batches = BatchSampler(len(self.pairs), self.batch_size, self.seed)
         self.model.train()
-
-    def __len__(self) -> int:
-        return self.steps
 
     def batch(self, side: str, items: Rows) -> Batch:
         """The queries or the passages of some pairs, padded; `side` is their column."""

@@ -169,12 +169,10 @@ class GNNTask:
         scale: float,
     ) -> None:
         self.modules: dict[str, nn.Module] = {**embeddings.modules, "gnn": gnn}
+        self.steps = supervision.steps
         self._gnn, self._supervision, self._embeddings = gnn, supervision, embeddings
         self._neighbourhood, self._deployed = graphs
         self._scale = scale
-
-    def __len__(self) -> int:
-        return len(self._supervision)
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch by Algorithm 1, lines 7-11 (Eq. 6-12)."""
@@ -266,10 +264,7 @@ class ControlTask:
     def __init__(self, texts: Texts, dev_texts: TextTokens, supervision: Supervision, passages: NDArray[Any]) -> None:
         self.modules: dict[str, nn.Module] = {"encoder": texts.encoder}
         self._queries, self._supervision, self._passages = LearntEmbeddings(texts, dev_texts), supervision, passages
-        self._scale = texts.encoder.scale
-
-    def __len__(self) -> int:
-        return len(self._supervision)
+        self.steps, self._scale = supervision.steps, texts.encoder.scale
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch by `corpus_loss`, in which h_p stands for h'_p."""

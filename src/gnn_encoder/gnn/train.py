@@ -200,6 +200,6 @@ def fit_phase(
     start: float | None = None,
 ) -> History:
     """Train a task by `fit`, with so many dev scores; the phase is named after `folder`."""
-    log.info("%s: %d steps, %d rounds a pass over the queries", title, len(task), supervision.schedule.rounds)
+    log.info("%s: %d steps, %d rounds a pass over the queries", title, task.steps, supervision.rounds)
     how: dict[str, Any] = {"seed": supervision.seed, "evaluations": evaluations, "start": start}
     return fit(task, groups, folder, name=folder.name, title=title, **how)

@@ -209,9 +209,6 @@ class ContrastiveTask:
         self.modules: dict[str, nn.Module] = {"encoder": self.texts.encoder}
         self.texts.encoder.train()
 
-    def __len__(self) -> int:
-        return self.steps
-
     def step(self, number: int) -> float:
         """Forward and backward of one batch, through GradCache."""
         return contrastive_step(self.texts, self.draw(number), self.examples, alpha=self.alpha)
@@ -240,7 +237,7 @@ def train_dual_encoder(
     encoder.freeze_lower(params.encoder.frozen_layers)
     found, own = read_table(dev, DEV_CANDIDATES), Identical.read(project.IDENTICAL, "dev").own
     sample = pooled_sample(found, count_rows(project.PASSAGES), own), open_queries(project.queries("dev"), encoder)
-    batches = BatchSampler(len(examples), settings.steps, settings.batch_size, stream(params.seed, section))
+    batches = BatchSampler(len(examples), settings.batch_size, stream(params.seed, section))
     draw = partial(batches.draw, examples, negatives=settings.negatives)
-    task = ContrastiveTask(texts, examples, draw, len(batches), dev=sample, views=views, alpha=alpha)
+    task = ContrastiveTask(texts, examples, draw, settings.steps, dev=sample, views=views, alpha=alpha)
     fit_evenly(task, encoder, settings.learning_rate, params, folder, name="contrastive", title=title)
