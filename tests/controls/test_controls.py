@@ -14,7 +14,7 @@ import pytest
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import fingerprint
 from gnn_encoder.base.judgements import relevant_pairs
-from gnn_encoder.base.matrix import Rows, Scores
+from gnn_encoder.base.matrix import Rows, Scores, open_matrix
 from gnn_encoder.base.runs import as_run, read_run, write_ranking
 from gnn_encoder.base.tables import OWN, QRELS, QUERIES, count_rows, read_column, write_table
 from gnn_encoder.controls import closed_form, hybrid
@@ -27,7 +27,7 @@ from gnn_encoder.evaluate.measures import mean
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.search.bm25 import BM25Index
-from gnn_encoder.search.exact import exact_top_k, top
+from gnn_encoder.search.exact import array_top_k, top
 from gnn_encoder.text.corpus import embed_queries, open_queries
 from gnn_encoder.text.encoder import DualEncoder
 
@@ -129,7 +129,7 @@ def searched(matrix: Path, params: Params) -> float:
     vectors = embed_queries(encoder, open_queries(project.queries("dev"), encoder), 512)
     places = (project.queries("dev"), "qid"), (project.PASSAGES, "pid")
     qids, pids = (pl.Series(read_column(*place)) for place in places)
-    run = as_run(exact_top_k(matrix, vectors, 10)[0], qids, pids)
+    run = as_run(array_top_k(open_matrix(matrix), vectors, 10)[0], qids, pids)
     return mean(*Judgements("dev").measure([run], ["RR@10"]))["RR@10"]
 
 

@@ -91,9 +91,7 @@ def test_retrieval_by_views(
     monkeypatch.setattr(dev, "WINDOW", window)
     encoder = tiny_encoder(tiny_model, dropout=0.5).train()
     tokens, template = (texts.query_tokens, texts.passage_tokens), encoder.template
-    inputs = Inputs(
-        *tokens, 12 * views, lambda rows: ((rows % views + rows // views) % 8, rows // views), template, 20, 20
-    )
+    inputs = Inputs(*tokens, 12 * views, lambda row: ((row % views + row // views) % 8, row // views), template, 20)
     found = dev.retrieval_score(encoder, SAMPLE, tokens[0], Views(inputs=inputs, count=views), 64)
     assert encoder.training, "and goes on training"
     encoder.eval()

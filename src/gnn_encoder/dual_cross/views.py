@@ -36,15 +36,8 @@ def view_inputs(encoder: DualEncoder, queries: TextTokens, passages: TextTokens,
     """The inputs of E_P: row r is generated query r with passage r // views, d_j^i = CE_d(q_j^i + d_j) (Eq. 10)."""
     length = encoder.settings.pair_length
     assert length is not None, "this encoder reads passages alone"
-    return Inputs(
-        first=queries,
-        second=passages,
-        size=len(passages) * views,
-        rows_of=lambda rows: (rows, rows // views),
-        template=encoder.template,
-        pair_length=length,
-        single_length=length,
-    )
+    size = len(passages) * views
+    return Inputs(queries, passages, size, lambda rows: (rows, rows // views), encoder.template, length)
 
 
 def open_views(encoder: DualEncoder, section: DualCross) -> Views:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from scipy.special import expit
 
 from gnn_encoder.base.judgements import Identical, relevant_pairs
-from gnn_encoder.base.matrix import Matrix, Rows, Scores, resume_windows
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, open_matrix, resume_windows
 from gnn_encoder.base.runs import write_ranking
 from gnn_encoder.base.tables import (
     CANDIDATES,
@@ -27,7 +27,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import LEXICAL
 from gnn_encoder.search.bm25 import BM25Index
-from gnn_encoder.search.exact import exact_top_k
+from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.batches import Inputs
 from gnn_encoder.text.corpus import embed_queries, open_passages, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder, score_pairs
@@ -73,7 +73,7 @@ def mine_candidates(
     """The best passages of a split's queries, by an encoder and its passage matrix; `depth`: the parameter of k."""
     asked = embed_queries(encoder, project.queries(split), params.encoder.batch_tokens)
     identical, pairs = Identical.read(project.IDENTICAL, split), relevant_pairs(*project.tables(split))
-    find = partial(exact_top_k, matrix, k=params.value(depth), name=depth)
+    find = partial(array_top_k, open_matrix(matrix), k=params.value(depth), name=depth)
     return find_candidates(find, asked, folder, identical, pairs, label="mine candidates")
 
 
