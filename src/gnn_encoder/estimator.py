@@ -30,7 +30,7 @@ from gnn_encoder.pipeline.section import Section, described
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.batches import WINDOW
 from gnn_encoder.text.device import device
-from gnn_encoder.train.dev import POOL_DEPTH, retrieved_pairs
+from gnn_encoder.train.dev import retrieved_pairs
 from gnn_encoder.train.examples import Examples, examples_from_candidates, to_examples
 from gnn_encoder.train.loop import History
 from gnn_encoder.vectors import PAIR, TrainingData, check_rows, check_type, check_vectors
@@ -257,7 +257,7 @@ class GNNEncoder:
         self, gnn: QueryPassageGNN, near: Neighbourhood, examples: Examples, data: TrainingData, mgt: PhaseOne
     ) -> History:
         """Phase one of Masked Graph Training (section 3.4)."""
-        sizes: dict[str, Any] = {"size": CACHED_QUERIES, "whole": CACHED_PASSAGES, "depth": POOL_DEPTH}
+        sizes: dict[str, Any] = {"size": CACHED_QUERIES, "whole": CACHED_PASSAGES}
         sample = draw_dev(data.dev_pairs, data.dev_queries.__getitem__, data.passages, seed=self.seed, **sizes)
         cached = CachedEmbeddings(data.nodes, data.dev_queries[sample.queries])
         to_train = gnn, (near, near), supervise(examples, sample, mgt, mgt.alone, self.seed), cached

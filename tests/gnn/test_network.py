@@ -76,11 +76,11 @@ def ours(gnn: QueryPassageGNN, x: dict[str, Tensor]) -> Informed:
     if c.edge_features == "cross_encoder":
         by_query = x["pairs"][torch.arange(N).unsqueeze(1), passages]
         of_queries, of_passages = (by_query, x["query_loops"]), (x["pairs"][queries, edges], x["passage_loops"])
-    h_q_prime = gnn.interactive_queries(x["h_q"], x["cached"][passages], of_queries)
+    h_q_prime = x["h_q"] if c.layers == 1 else gnn.interactive_queries(x["h_q"], x["cached"][passages], of_queries)
     types = torch.tensor([float(edge in LABELLED) for edge in EDGES], dtype=torch.float64) if c.labels else None
     asking, asked = torch.tensor(SUMMED).T
-    how = of_passages, types, (asking, asked)
-    return gnn.interactive_passages(x["h_p"], x["h_q"], h_q_prime, queries, edges, *how)
+    nodes, of_edges = (x["h_p"], x["h_q"], h_q_prime), (queries, edges, of_passages, types)
+    return gnn.interactive_passages(*nodes, *of_edges, labels=(asking, asked))
 
 
 @pytest.mark.parametrize("name", CONFIGS)

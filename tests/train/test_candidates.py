@@ -39,7 +39,7 @@ def test_windows_are_one_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         again = Mock(side_effect=find)
         found = find_candidates(again, ASKED, tmp_path, IDENTICAL, PAIRS, label="search")
         assert pl.DataFrame(pa.concat_tables(found)).equals(WHOLE) and again.call_count == windows
-        (tmp_path / "candidates-000003.parquet").unlink()
+        (tmp_path / "part-000003.parquet").unlink()
 
 
 def test_negatives_are_the_other_candidates_of_some_ranks(tmp_path: Path) -> None:

@@ -87,8 +87,8 @@ class DevQueries:
         return self._draw(self._params.dev.queries, WHOLE)
 
     def _draw(self, size: int, whole: int) -> DevSample:
-        how: dict[str, Any] = {"depth": POOL_DEPTH, "seed": self._params.seed, "answered": self._answered}
-        return draw_dev(self._pairs, self.embed, self._cached, size=size, whole=whole, own=self._own, **how)
+        how: dict[str, Any] = {"seed": self._params.seed, "answered": self._answered, "own": self._own}
+        return draw_dev(self._pairs, self.embed, self._cached, size=size, whole=whole, **how)
 
 
 def draw_dev(
@@ -98,7 +98,6 @@ def draw_dev(
     *,
     size: int,
     whole: int,
-    depth: int,
     seed: int,
     answered: Answered | None = None,
     own: pl.DataFrame | None = None,
@@ -109,14 +108,14 @@ def draw_dev(
     and those of M_de's top passages of this query that hold one. The other passages of the pool count as not relevant.
 
     At most `size` of the queries in `pairs` (columns query, passage), judged relevant, rank a corpus of at most `whole`
-    passages whole, or else a pool to which each adds `depth`; `own`: as in `dev_sample`.
+    passages whole, or else a pool to which each adds `POOL_DEPTH`; `own`: as in `dev_sample`.
 
     *Shape:* embed, E_Q, (q,) -> (q, d), cached, M_de's passage embeddings, (m, d).
     """
     rows, m = sample_queries(pairs, size, seed), len(cached)
     retrieved: Rows = np.empty((len(rows), 0), dtype=np.int64)
     if m > whole or answered is not None:
-        retrieved, _ = array_top_k(cached, embed(rows), min(depth, m), name="candidates of dev queries")
+        retrieved, _ = array_top_k(cached, embed(rows), min(POOL_DEPTH, m), name="candidates of dev queries")
     if answered is not None:
         hits = answered(retrieved_pairs(rows, retrieved))
         pairs = pl.concat([pairs, hits]).unique().sort("query", "passage")

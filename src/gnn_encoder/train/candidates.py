@@ -11,7 +11,7 @@ import pyarrow as pa
 from scipy.special import expit
 
 from gnn_encoder.base.judgements import Identical, relevant_pairs
-from gnn_encoder.base.matrix import Matrix, Rows, Scores, open_matrix, resume_windows
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, open_matrix
 from gnn_encoder.base.runs import write_ranking
 from gnn_encoder.base.tables import (
     CANDIDATES,
@@ -20,7 +20,7 @@ from gnn_encoder.base.tables import (
     open_table,
     read_column,
     read_table,
-    write_part,
+    resume_tables,
     write_table,
 )
 from gnn_encoder.pipeline import project
@@ -53,17 +53,11 @@ def find_candidates(
     their scores; `identical` and `pairs` say which of them `distinct` leaves out.
     """
 
-    def search(numbers: Iterator[int]) -> Iterator[tuple[int, pl.DataFrame]]:
-        for number in numbers:
-            first = number * WINDOW
-            found = candidates_table(*find(queries[first : first + WINDOW]), first=first)
-            yield number, identical.distinct(pl.DataFrame(found), pairs)
+    def search(number: int, rows: Rows) -> pa.Table:
+        found = candidates_table(*find(queries[rows[0] : rows[-1] + 1]), first=int(rows[0]))
+        return identical.distinct(pl.DataFrame(found), pairs).to_arrow()
 
-    def write(path: Path, number: int, found: pl.DataFrame) -> None:
-        write_part(path, CANDIDATES, [found.to_arrow()])
-
-    name = "candidates-{:06d}.parquet"
-    files = resume_windows(folder, name, len(queries), WINDOW, search, write, label=label, unit="queries")
+    files = resume_tables(folder, CANDIDATES, len(queries), WINDOW, search, label=label, unit="queries")
     return (read_table(file, CANDIDATES).to_arrow() for file in files)
 
 

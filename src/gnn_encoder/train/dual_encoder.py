@@ -67,6 +67,24 @@ class Representations:
         return vectors
 
 
+@dataclass(frozen=True)
+class Fixed:
+    """Embeddings that do not learn, where others are `Representations`."""
+
+    value: Tensor
+
+    def backward(self) -> None:
+        """Nothing: no parameter made them."""
+
+
+def backward(loss: Tensor, *sides: Representations | Fixed) -> float:
+    """The gradients of a loss, passed on to what made the embeddings. Returns the loss."""
+    loss.backward()
+    for side in sides:
+        side.backward()
+    return loss.item()
+
+
 def _random_state() -> tuple[Tensor, Tensor | None]:
     return torch.get_rng_state(), torch.cuda.get_rng_state() if torch.cuda.is_available() else None
 
@@ -187,10 +205,7 @@ def contrastive_step(texts: Texts, batch: TrainingBatch, examples: Examples, *, 
     queries = texts.represent_queries(batch.queries[asked])
     passages = texts.represented(encoder.encode_passages, texts.passages_of(batch, places))
     loss = batch_loss(queries.value, passages.value, batch, examples, encoder.scale, alpha=alpha)
-    loss.backward()
-    queries.backward()
-    passages.backward()
-    return loss.item()
+    return backward(loss, queries, passages)
 
 
 @dataclass
