@@ -80,7 +80,7 @@ def t5_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def t5(t5_folder: Path) -> QueryGenerator:
-    return QueryGenerator.load(Source(str(t5_folder)), precision="fp32").for_inference().double()
+    return QueryGenerator.load(t5_folder, precision="fp32").for_inference().double()
 
 
 @pytest.fixture(params=["bert", "t5"])
