@@ -47,9 +47,8 @@ def build(folder: Path, name: str) -> None:
     project.embeddings("untouched").mkdir(parents=True)  # which the stage names, for a start that changed no weight
     call_stage("cache_passages", BASE)
     call_stage("build_graph")
-    if "mgt.edge_features=cross_encoder" in kind.params:
-        call_stage("embed_edges")
-    project.EDGE_FEATURES.mkdir(parents=True, exist_ok=True)
+    call_stage("embed_edges")
+    assert any(project.EDGE_FEATURES.rglob("*.parquet")) == (PLAIN not in kind.params), "only what the GNN reads"
     call_stage("encode_corpus")
     for system in (BASE, SYSTEM):
         call_stage("build_index", system)

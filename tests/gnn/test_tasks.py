@@ -298,16 +298,15 @@ def test_the_control_over_the_corpus(world: World, monkeypatch: pytest.MonkeyPat
         assert task.evaluate() == pytest.approx(world.dev_score(world.embeddings()[0], passages))
 
 
+@pytest.mark.parametrize("world", ["paper"], indirect=True)
 def test_the_pool_of_a_step(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is relevant, and retrieved by a query that trains, stands for itself; all are stood for."""
     Case(world, "alone_over_a_sample", monkeypatch)
-    passages, lists = world.near.graph.passages, world.examples.positives
+    lists = world.examples.positives
     for number in STEPS:
-        pool, certain = world.supervision.scored(number, world.retrieved), set[int]()
-        for item in world.supervision.items(number)[0]:  # the queries are the examples, in order
-            certain |= set(lists.values[lists.offsets[item] : lists.offsets[item + 1]].tolist())
-            certain |= set(passages[item].tolist())
-        alone = np.isin(pool.passages, sorted(certain))
+        pool, (items, _) = world.supervision.scored(number, world.retrieved), world.supervision.items(number)
+        positives = [lists.values[slice(*lists.offsets[item : item + 2])] for item in items]
+        alone = np.isin(pool.passages, certain := np.unique(np.concatenate([*positives, world.retrieved(items)])))
         assert alone.sum() == len(certain) and not pool.stands_for[alone].any()
         assert np.exp(pool.stands_for).sum() == pytest.approx(M)
 
