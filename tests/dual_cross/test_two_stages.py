@@ -12,13 +12,10 @@ from gnn_encoder.base.tables import EXAMPLES, read_table
 from gnn_encoder.dual_cross.views import generated_examples
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
-from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.train import dual_encoder as contrastive
 from gnn_encoder.train.examples import Examples, TrainingBatch
 
 from ..pipelines import ROOT, Project
-
-ASKED = ["how long should bread dough rise", "why?"]
 
 
 @pytest.fixture
@@ -27,11 +24,9 @@ def params(stages: Project, monkeypatch: pytest.MonkeyPatch) -> Params:
     return load_params()
 
 
-def change(params: Params, stages: dict[str, Any] | None = None, **values: object) -> Params:
-    """Other values in `dual_cross`; `stages` in both of its stages."""
-    section = params.dual_cross
-    both = {name: getattr(section, name).model_copy(update=stages or {}) for name in ("pretrain", "finetune")}
-    return params.model_copy(update={"dual_cross": section.model_copy(update={**both, **values})})
+def change(params: Params, **values: object) -> Params:
+    """Other values in `dual_cross`."""
+    return params.model_copy(update={"dual_cross": params.dual_cross.model_copy(update=values)})
 
 
 def functions() -> dict[str, Any]:
@@ -81,17 +76,3 @@ def test_hard_negatives(params: Params) -> None:
         table = read_table(file, EXAMPLES).drop_nulls("negatives")
         assert seen[-1].negatives.values.tolist() == table["negatives"].explode(empty_as_null=False).to_list()
     assert len(seen[0].negatives.values) != len(seen[1].negatives.values)
-
-
-@pytest.mark.parametrize(("paired", "length", "shared"), [(True, 48, False), (False, None, True)])
-def test_a_stage_of_no_steps_leaves_the_base_model(
-    params: Params, tmp_path: Path, paired: bool, length: int | None, shared: bool
-) -> None:
-    params = change(params, {"steps": 0})
-    params = params.model_copy(update={"encoder": params.encoder.model_copy(update={"shared": shared})})
-    pretrain(params, tmp_path, paired=paired)
-    found = DualEncoder.load(tmp_path, precision="fp32").for_inference()
-    assert (found.settings.pair_length, found.settings.shared) == (length, shared)
-    assert (found.query is found.passage) == shared and (tmp_path / "passage").is_dir() != shared
-    base = DualEncoder.from_pretrained(params.encoder).for_inference()
-    np.testing.assert_array_equal(found.embed_queries(ASKED), base.embed_queries(ASKED))

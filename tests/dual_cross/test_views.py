@@ -19,7 +19,8 @@ from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dual_encoder import Texts
 
 from ..texts import write_passages, write_queries
-from .conftest import PAIR_LENGTH, VIEWS, pair_encoder
+from ..train.conftest import tiny_encoder
+from .conftest import PAIR_LENGTH, VIEWS
 
 ORIGIN = Origin(model_fingerprint="model", input_fingerprint="input")
 
@@ -31,7 +32,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def encoder(tiny_model: Path) -> DualEncoder:
-    encoder = pair_encoder(tiny_model, shared=False)
+    encoder = tiny_encoder(tiny_model, shared=False, pair_length=PAIR_LENGTH)
     with torch.no_grad():
         encoder.passage.encoder.layer[0].output.dense.weight.mul_(2.0)  # the two sides differ
     return encoder.for_inference()

@@ -13,14 +13,14 @@ from gnn_encoder.text import corpus
 from gnn_encoder.text.tokens import open_tokens
 from gnn_encoder.train.examples import BatchSampler, local_share
 
-from ..dual_cross.conftest import pair_encoder
 from ..texts import text, write_queries
 from ..two_processes import run_two
 from . import two_ranks
+from .conftest import tiny_encoder
 
 
 def test_two_equal_one(tables: Path, tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    encoder = pair_encoder(tiny_model, shared=False).float()
+    encoder = tiny_encoder(tiny_model, shared=False, pair_length=20).float()
     encoder.save(tmp_path / "encoder")
     write_queries(tmp_path / "generated.parquet", [text(40 + i, 1 + (i * 5) % 9) for i in range(36)])
     for name, table in (("queries", tmp_path / "generated.parquet"), ("passages", tables / "passages.parquet")):

@@ -1,4 +1,4 @@
-"""Eq. 1, 2 and 12, PAIR's Eq. 3, 5 and 6, and GradCache, against plain loops: values and gradients."""
+"""Eq. 1, 2, 12, PAIR's 3, 5, 6, Dual-Cross-Encoder's 7, 8, and GradCache, by plain loops: values and gradients."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from gnn_encoder.text.batches import Inputs
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.train.dual_encoder import Texts, batch_loss, contrastive_step
@@ -15,9 +16,11 @@ from gnn_encoder.train.examples import Examples, TrainingBatch
 
 from .conftest import tiny_encoder
 
-# 0 is a positive of the queries 0 and 1, and 1's hard negative; 3 is another positive of 1 and 4's hard negative; 5 is
-# 4's positive; 11 is judged relevant for 2 and is 1's hard negative.
-BATCH = TrainingBatch(np.array([0, 1, 2, 4, 5]), np.array([0, 3, 1, 5, 6, 9, 11, 0, 3, 2]))
+# Five queries, their positives, then two hard negatives each. 0 is a positive of the queries 0 and 1, and 2's hard
+# negative; 3 is another positive of 1 and 4's hard negative; 11 is judged relevant for 2 and is 1's hard negative.
+BATCH = TrainingBatch(np.array([0, 1, 2, 4, 5]), np.array([0, 3, 1, 5, 6, 9, 10, 10, 11, 0, 2, 9, 3, 1, 2]))
+# The query that a Dual-Cross-Encoder reads beside each passage: of positives and hard negatives their own, by hand.
+BESIDE = np.array([0, 1, 2, 4, 5, 0, 0, 1, 1, 2, 2, 4, 4, 5, 5])
 KNOWN = {(0, 0), (1, 0), (1, 3), (2, 1), (3, 2), (4, 4), (4, 5), (5, 6), (6, 7), (7, 8), (2, 11)}
 
 
@@ -60,17 +63,30 @@ def keep_float64(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("keep_float64")
+@pytest.mark.parametrize("pair_length", [None, 20])
 @pytest.mark.parametrize(
     ("chunk", "batch_tokens", "shared", "alpha"),
     [(1, 10**6, True, 0.0), (2, 40, False, 0.3), (3, 8, True, 1.0), (100, 1000, False, 0.0)],
 )
 def test_a_step_in_chunks(
-    tiny_model: Path, texts: Texts, examples: Examples, chunk: int, batch_tokens: int, shared: bool, alpha: float
+    tiny_model: Path,
+    texts: Texts,
+    examples: Examples,
+    chunk: int,
+    batch_tokens: int,
+    shared: bool,
+    alpha: float,
+    pair_length: int | None,
 ) -> None:
-    """Also where a chunk is read in parts of similar length."""
-    whole, parts = (tiny_encoder(tiny_model, shared=shared) for _ in range(2))
+    """Also where a chunk is read in parts of similar length, and with passages that are read beside queries."""
+    whole, parts = (tiny_encoder(tiny_model, shared=shared, pair_length=pair_length) for _ in range(2))
+    read, beside = texts.passages(BATCH.passages), (texts.query_tokens, BESIDE, texts.passage_tokens, BATCH.passages)
+    if pair_length:
+        alone = read_by(parts, replace(texts, alone=True), 1).passages_of(BATCH, np.arange(15))
+        assert alone.input_ids.equal(read.input_ids), "as in pre-training"
+        read = Inputs.pairs(*beside, whole.template, pair_length).batch()
     queries = whole.encode_queries(texts.queries(BATCH.queries))
-    expected = oracle(queries, whole.encode_passages(texts.passages(BATCH.passages)), whole.scale, alpha)
+    expected = oracle(queries, whole.encode_passages(read), whole.scale, alpha)
     expected.backward()
     in_parts = read_by(parts, texts, chunk, batch_tokens)
     assert contrastive_step(in_parts, BATCH, examples, alpha=alpha) == pytest.approx(expected.item(), abs=1e-12)
