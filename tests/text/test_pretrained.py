@@ -99,8 +99,6 @@ def test_what_the_model_can_read(
         ({"prompts": {"query": "q: ", "passage": "p: ", "corpus": "c: "}}, "q: ", "p: "),
         ({"prompts": {"query": "", "document": "", "find": "f: "}, "default_prompt_name": "find"}, "f: ", "f: "),
         ({"prompts": {"corpus": "c: ", "other": "o: "}, "default_prompt_name": "corpus"}, "", "c: "),
-        ({"prompts": None, "default_prompt_name": None}, "", ""),
-        ({"prompts": {"search_document": "d: ", "search_query": "q: "}}, "q: ", "d: "),
         ({"prompts": {"s_passage": "p: ", "Query": "q: "}, "default_prompt_name": "s_passage"}, "q: ", "p: "),
         ({"prompts": {"sts_query": "s: ", "query": "q: ", "a_corpus": "a: ", "corpus": "c: "}}, "q: ", "c: "),
         ({"prompts": {"clustering": "c: "}}, "", ""),

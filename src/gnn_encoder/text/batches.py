@@ -128,7 +128,7 @@ class Inputs:
     def lengths(self, rows: Rows) -> NDArray[np.int64]:
         """Tokens of each row without special ones; batches are sorted by this. *Shape:* (n,)."""
         first, second = self.rows_of(rows)
-        return np.minimum(self.first.lengths(first) + self.second.lengths(second), self.length)
+        return np.asarray(np.minimum(self.first.lengths(first) + self.second.lengths(second), self.length))
 
     def is_cut(self, rows: Rows) -> NDArray[np.bool_]:
         """Which single texts are longer than `length` together with their special tokens. *Shape:* (n,)."""
