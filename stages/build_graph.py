@@ -9,13 +9,14 @@ from gnn_encoder.base import distributed
 from gnn_encoder.base.judgements import NO_PAIRS, Identical
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import CANDIDATES, UNLABELLED, candidates_table, count_rows, write_table
-from gnn_encoder.gnn.graph import EDGES, VECTORS, draw, labelled_first, open_labels, write_nodes
+from gnn_encoder.gnn.graph import EDGES, VECTORS, labelled_first, open_labels, write_nodes
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import REFERENCE
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.corpus import embed_queries, load_encoder
 from gnn_encoder.train.candidates import find_candidates
+from gnn_encoder.train.examples import draw
 
 
 def main(stage: Stage) -> None:

@@ -82,16 +82,6 @@ def test_a_kill_while_the_artifact_is_replaced(stages: Any, renames: int, presen
     assert stages.hashes("data") == expected
 
 
-def test_another_experiment_does_not_resume(stages: Any) -> None:
-    order = {"settings": OFTEN, "counted": CHECKPOINT}
-    assert stages.stage("train_dual_encoder", "dual_encoder", **order, kill_after=3).status == -signal.SIGKILL
-    stages.set_params(train_dual_encoder__learning_rate=2.0e-3)
-    other = stages.stage("train_dual_encoder", "dual_encoder", **order)
-    assert other.status == 0, other.stderr
-    assert "resuming" not in other.stderr
-    assert other.calls > 16, "of its start, and of each of the 16 steps"
-
-
 def cut(path: Path) -> None:
     """Cut the last two bytes off a file, or lose an empty one."""
     content = path.read_bytes()

@@ -9,8 +9,9 @@ import pytest
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import CANDIDATES, QUERIES, candidates_table, write_table
-from gnn_encoder.gnn.graph import EDGES, Graph, draw, labelled_first, link, open_graph, reach, write_nodes
+from gnn_encoder.gnn.graph import EDGES, Graph, labelled_first, link, open_graph, reach, write_nodes
 from gnn_encoder.pipeline import project
+from gnn_encoder.train.examples import draw
 
 from ..texts import write_passages, write_queries
 

@@ -32,7 +32,7 @@ from gnn_encoder.gnn.train import graphs_of, new_factor
 from gnn_encoder.pipeline.params import MGT
 from gnn_encoder.text.tokens import open_tokens
 from gnn_encoder.train.dev import DevSample, reciprocal_ranks
-from gnn_encoder.train.dual_encoder import ContrastiveTask, Texts
+from gnn_encoder.train.dual_encoder import Texts
 from gnn_encoder.train.examples import Examples, TrainingBatch, to_examples
 from gnn_encoder.train.loop import Task
 
@@ -263,18 +263,6 @@ def test_dev_scores(world: World, name: str, monkeypatch: pytest.MonkeyPatch) ->
     before = step(0)
     assert case.task.evaluate() == pytest.approx(expected)
     assert step(0) == before and world.encoder.training
-
-
-@pytest.mark.parametrize("world", ["training"], indirect=True)
-def test_the_control(world: World) -> None:
-    drawn, dev = world.supervision, (world.supervision.dev, world.texts.query_tokens)
-    steps = (lambda number: drawn.batch(number)[0]), drawn.steps
-    task = ContrastiveTask(world.texts, drawn.examples, *steps, dev=dev)
-    check_steps(
-        task, [world.encoder], lambda number: world.loss(world.supervision.batch(number)[0], *world.embeddings())
-    )
-    with torch.no_grad():
-        assert task.evaluate() == pytest.approx(world.dev_score(*world.embeddings()))
 
 
 @pytest.mark.parametrize("sampled", [None, 6])

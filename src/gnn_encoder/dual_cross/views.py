@@ -18,7 +18,7 @@ from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import Views
-from gnn_encoder.train.examples import Examples, Ragged
+from gnn_encoder.train.examples import Examples, Ragged, draw
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +55,7 @@ def generated_examples(
     So many `queries` are drawn at random, or all. There are no hard negatives. If a batch holds several queries of one
     passage, the passage counts as relevant for each of them, so that it is not a negative for any.
     """
-    total = n_passages * views
-    rows = np.arange(total)
-    if queries is not None and queries < total:
-        rows = np.sort(np.random.default_rng(seed).choice(total, size=queries, replace=False))
+    rows = draw(n_passages * views, queries, seed)
     passages = rows // views
     return Examples(
         queries=rows,

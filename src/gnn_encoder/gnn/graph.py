@@ -111,13 +111,6 @@ def write_nodes(folder: Path, *, training: Path, unlabelled: Path, rows: Rows) -
     write_table(folder / project.NODES.name, QUERIES, queries())
 
 
-def draw(count: int, size: int | None, seed: int) -> Rows:
-    """`size` of `count` rows at random, ascending; all rows if `size` is None or at least `count`."""
-    if size is None or size >= count:
-        return np.arange(count)
-    return np.sort(np.random.default_rng(seed).choice(count, size=size, replace=False))
-
-
 def labelled_first(
     passages: Rows, scores: Scores, pairs: pl.DataFrame, queries: Matrix, matrix: NDArray[Any]
 ) -> tuple[Rows, Scores]:

@@ -111,13 +111,7 @@ class Inputs:
 
     @classmethod
     def pairs(
-        cls,
-        first: TextTokens,
-        first_rows: Rows,
-        second: TextTokens,
-        second_rows: Rows,
-        template: Template,
-        length: int,
+        cls, first: TextTokens, first_rows: Rows, second: TextTokens, second_rows: Rows, template: Template, length: int
     ) -> Self:
         """Row r is pair r. *Shape:* rows (n,) both."""
         return cls(first, second, len(first_rows), lambda rows: (first_rows[rows], second_rows[rows]), template, length)

@@ -126,6 +126,13 @@ class Examples:
         return passages[others], query[others]
 
 
+def draw(count: int, size: int | None, seed: int) -> Rows:
+    """`size` of `count` rows at random, ascending; all rows if `size` is None or at least `count`."""
+    if size is None or size >= count:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(seed).choice(count, size=size, replace=False))
+
+
 def examples_table(positives: pl.DataFrame, negatives: pl.DataFrame) -> pl.DataFrame:
     """The EXAMPLES table of pairs (query, passage), in whose order the lists are: of each query that has positives."""
     left = positives.group_by("query", maintain_order=True).agg(positives="passage")
