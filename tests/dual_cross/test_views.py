@@ -56,7 +56,7 @@ def test_equals_each_by_itself(
     encoder: DualEncoder, generated: TextTokens, texts: Texts, tables: Path, tmp_path: Path
 ) -> None:
     inputs = view_inputs(encoder, generated, texts.passage_tokens, VIEWS)
-    encode_corpus(encoder, inputs, tmp_path, dtype="float32", batch_tokens=64, origin=ORIGIN, views=VIEWS)
+    encode_corpus(encoder, inputs, tmp_path, dtype="float32", batch_tokens=64, origin=ORIGIN)
     found = open_matrix(tmp_path)
     np.testing.assert_allclose(found, one_by_one(encoder, tables), atol=2e-6)
     assert read_manifest(tmp_path).views == VIEWS and found.shape == (12 * VIEWS, 32)

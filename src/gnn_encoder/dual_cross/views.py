@@ -17,7 +17,6 @@ from gnn_encoder.text.batches import Inputs
 from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
-from gnn_encoder.train.dev import Views
 from gnn_encoder.train.examples import Examples, Ragged, draw
 
 log = logging.getLogger(__name__)
@@ -37,14 +36,13 @@ def view_inputs(encoder: DualEncoder, queries: TextTokens, passages: TextTokens,
     length = encoder.settings.pair_length
     assert length is not None, "this encoder reads passages alone"
     size = len(passages) * views
-    return Inputs(queries, passages, size, lambda rows: (rows, rows // views), encoder.template, length)
+    return Inputs(queries, passages, size, lambda rows: (rows, rows // views), encoder.template, length, views)
 
 
-def open_views(encoder: DualEncoder, section: DualCross) -> Views:
+def open_views(encoder: DualEncoder, section: DualCross) -> Inputs:
     """What E_P reads in search, as section `dual_cross` says."""
     passages = open_passages(encoder)
-    queries = open_generated(encoder, len(passages), section.views)
-    return Views(inputs=view_inputs(encoder, queries, passages, section.views), count=section.views)
+    return view_inputs(encoder, open_generated(encoder, len(passages), section.views), passages, section.views)
 
 
 def generated_examples(

@@ -103,6 +103,7 @@ class Inputs:
     rows_of: Callable[[Rows], tuple[Rows, Rows]]  # of texts in `first` and in `second`
     template: Template
     length: int  # most tokens, special ones included
+    views: int = 1  # rows of a passage, one behind the other
 
     @classmethod
     def singles(cls, tokens: TextTokens, template: Template, length: int) -> Self:

@@ -52,7 +52,7 @@ def same_encoder(model: Path, matrix: Path) -> Path | None:
 def encode_corpus(encoder: DualEncoder, inputs: Inputs, folder: Path, *, batch_tokens: int, **how: Any) -> None:
     """Write the matrix of a corpus: what E_P makes of input i, transformed, is row i; `how`: that of `_write`."""
     work = partial(encode_windows, inputs, encoder.encode_passages, batch_tokens, WINDOW)
-    _write(folder, work, (len(inputs), encoder.dimension), **how)
+    _write(folder, work, (len(inputs), encoder.dimension), views=inputs.views, **how)
 
 
 def transform_corpus(source: Path, folder: Path, **how: Any) -> None:

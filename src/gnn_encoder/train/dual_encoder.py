@@ -21,7 +21,7 @@ from gnn_encoder.text.batches import Batch, Inputs, encode_by_length, padded, si
 from gnn_encoder.text.corpus import open_passages, open_queries, passage_inputs
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
-from gnn_encoder.train.dev import DevSample, Views, pooled_sample, retrieval_score
+from gnn_encoder.train.dev import DevSample, pooled_sample, retrieval_score
 from gnn_encoder.train.examples import BatchSampler, Examples, TrainingBatch, local_part, stream
 from gnn_encoder.train.loop import fit_evenly
 from gnn_encoder.train.losses import contrastive_loss, passage_centric_loss
@@ -217,7 +217,7 @@ class ContrastiveTask:
     draw: Callable[[int], TrainingBatch]  # the batch of each of so many steps
     steps: int
     dev: tuple[DevSample, TextTokens]  # the sample that the dev score is of, and tokens of the dev queries
-    views: Views | None = None  # what E_P reads in search; None: passages alone
+    views: Inputs | None = None  # what E_P reads in search; None: passages alone
     alpha: float = 0.0
 
     def __post_init__(self) -> None:
@@ -230,7 +230,7 @@ class ContrastiveTask:
 
     def evaluate(self) -> float:
         """RR@10 of the dev sample by retrieval."""
-        read = self.views or Views(inputs=passage_inputs(self.texts.encoder, self.texts.passage_tokens))
+        read = self.views or passage_inputs(self.texts.encoder, self.texts.passage_tokens)
         return retrieval_score(self.texts.encoder, *self.dev, read, self.texts.batch_tokens)
 
 
@@ -242,7 +242,7 @@ def train_dual_encoder(
     folder: Path,
     *,
     title: str,
-    views: Views | None = None,
+    views: Inputs | None = None,
     alpha: float = 0.0,
     dev: Path = project.DEV_CANDIDATES,
 ) -> None:
