@@ -39,7 +39,7 @@ def test_a_small_graph() -> None:
     [
         ([[0, 5]], [1, 2], "passages are 0 to 5: must be rows of the 5 passages"),
         ([[-1, 2]], [1, 2], "passages are -1 to 2: must be rows of the 5 passages"),
-        ([[0, 2]], [1, 2, 3], "score has 3 numbers: must have one for each of the 2 edges"),
+        ([[0, 2]], [1, 2, 3], "all keys need to be the same shape"),
     ],
 )
 def test_what_is_no_graph(passages: list[list[int]], scores: list[float], told: str) -> None:

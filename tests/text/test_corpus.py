@@ -45,9 +45,8 @@ def test_interrupted_and_resumed_equals_undisturbed(encoder: DualEncoder, many: 
     write(tmp_path / "whole")
     found, rows = open_matrix(tmp_path / "whole"), np.array([7, 0, 22, 7])
     each = [encoder.encode_passages(single_batch(many, np.array([i]), encoder.template, 24)) for i in range(23)]
-    np.testing.assert_allclose(
-        embed_passages(encoder, many, 40, rows), (expected := np.concatenate(each))[rows], atol=2e-6
-    )
+    expected = np.concatenate(each)
+    np.testing.assert_allclose(embed_passages(encoder, many, 40, rows), expected[rows], atol=2e-6)
     np.testing.assert_allclose(found, expected, atol=1e-3)
     assert np.abs(expected[0] - expected[1]).max() > 1e-2  # rows that cannot be told apart would prove nothing
     manifest = read_manifest(tmp_path / "whole")

@@ -47,8 +47,6 @@ class Graph:
         self.n, self.k = self.passages.shape
         self.m = n_passages
         flat = self.passages.reshape(-1)
-        if len(self.score) != len(flat):
-            raise ValueError(f"score has {len(self.score)} numbers: must have one for each of the {len(flat)} edges")
         if len(flat) and not (0 <= flat.min() and flat.max() < n_passages):
             raise ValueError(f"passages are {flat.min()} to {flat.max()}: must be rows of the {n_passages} passages")
         self.indptr = starts(flat, n_passages)
