@@ -1,4 +1,4 @@
-"""The graph against worked-out values and loops: its edges, its nodes, labelled passages first, new passages."""
+"""The graph by hand and by loops: edges, nodes, labelled passages first, new ones; and as a network reads it."""
 
 from pathlib import Path
 
@@ -6,14 +6,17 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+import torch
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import CANDIDATES, QUERIES, candidates_table, write_table
-from gnn_encoder.gnn.graph import EDGES, Graph, labelled_first, link, open_graph, reach, write_nodes
+from gnn_encoder.gnn.graph import EDGES, Graph, Labels, labelled_first, link, open_graph, reach, write_nodes
+from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.pipeline import project
 from gnn_encoder.train.examples import draw
 
 from ..texts import write_passages, write_queries
+from .oracle import network
 
 PAIRS = {"query": pl.Int32, "passage": pl.Int32}
 # Edges 0 1 | 2 3 | 4 5. Passage 2 has edges 1 (0.5), 2 (0.9), 5 (0.5); passage 4 has none.
@@ -122,3 +125,45 @@ def test_new_passages_are_linked_as_by_a_loop(monkeypatch: pytest.MonkeyPatch, l
     least = reach(graph, first.reshape(-1) if labels_first else None)
     assert link(queries, least, passages).rows() == [edge for edges in found for edge in edges]
     assert link(queries, least, passages[:0]).is_empty()
+
+
+# --- as a network reads it
+
+
+@pytest.mark.parametrize("fewer", [False, True])
+@pytest.mark.parametrize("masking", [False, True])
+def test_what_informs_passages_equals_a_loop(masking: bool, fewer: bool) -> None:
+    """Edges from the highest score on, and all labels, edges or not; where some pairs are left out, no labels."""
+    draw, n, m, k = np.random.default_rng(0), 40, 30, 5
+    passages = np.stack([draw.choice(m - 3, k, replace=False) for _ in range(n)])  # the last three have no queries
+    graph = Graph(passages=passages, score=draw.integers(0, 4, (n, k)), n_passages=m)  # many ties
+    pairs = pl.DataFrame({"query": draw.integers(n, size=60), "passage": draw.integers(m, size=60)}).unique()
+    judged, without = set(pairs[:40].rows()), set(pairs[20:].rows()) if fewer else set()
+    near = Neighbourhood(graph, np.zeros((m, 4)), None, Labels(pairs[:40], m), sums=True)
+    near, masked = near.without(pairs[20:]) if fewer else near, set(range(0, n, 3)) if masking else set()
+    asked = draw.choice(m, 25)
+    around = near.around(asked, np.array([q not in masked for q in range(n)]) if masking else None)
+    edges, labels = [], []
+    for place, p in enumerate(asked.tolist()):
+        mine = [e for e in range(n * k) if passages[e // k, e % k] == p and e // k not in masked]
+        mine = [e for e in mine if (e // k, p) not in without]
+        edges += [(e, e // k, place) for e in sorted(mine, key=lambda e: (-graph.score[e], e))]
+        labels += [(q, place) for q in range(n) if (q, p) in judged and q not in masked and not fewer]
+    of_edges = around.edges.tolist(), around.queries[around.edge_query].tolist(), around.edge_passage.tolist()
+    of_labels = around.queries[around.label_query].tolist(), around.label_passage.tolist()
+    assert list(zip(*of_edges, strict=True)) == edges and list(zip(*of_labels, strict=True)) == labels
+    assert around.queries.tolist() == sorted({q for _, q, _ in edges} | {q for q, _ in labels}) and len(edges) > 50
+    assert [e for e in range(n * k) if near.labelled[e]] == [
+        e for e in range(n * k) if (e // k, passages[e // k, e % k]) in judged
+    ]
+
+
+def test_queries_are_informed_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gnn_encoder.gnn.neighbourhood.QUERIES_AT_A_TIME", 3)
+    graph = Graph(passages=np.array([[0, 1], [1, 2], [0, 2], [2, 0]]), score=np.full(8, 0.5), n_passages=3)
+    labels = Labels(pl.DataFrame({"query": [0, 1], "passage": [1, 1]}), 3)
+    near = Neighbourhood(graph, np.eye(3, 4, dtype=np.float16), None, labels, sums=False)
+    gnn, queries = network(), np.array([3, 1, 0, 2])
+    whole = near.interactive_queries(gnn, queries, torch.eye(4))  # where gradients are kept, there is one part
+    with torch.no_grad():
+        torch.testing.assert_close(near.interactive_queries(gnn, queries, torch.eye(4)), whole)

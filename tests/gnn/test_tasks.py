@@ -38,8 +38,7 @@ from gnn_encoder.train.loop import Task
 
 from ..texts import text, write_queries
 from ..train.conftest import tiny_encoder
-from .oracle import informed
-from .test_neighbourhood import network
+from .oracle import informed, network
 
 N, M, K, D_E = 8, 12, 3, 5
 UNLABELLED = {"training": 0, "unlabelled": 3, "default": 2, "paper": 0}  # queries of the graph without labels
