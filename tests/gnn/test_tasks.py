@@ -14,10 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.gnn.graph import EdgeFeatures, Graph, Labels
-from gnn_encoder.gnn.masking import CorpusSample, Supervision
+from gnn_encoder.gnn.masking import Supervision
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.tasks import (
     FACTORS,
@@ -26,14 +25,13 @@ from gnn_encoder.gnn.tasks import (
     CorpusTask,
     GNNTask,
     LearntEmbeddings,
-    corpus_loss,
 )
 from gnn_encoder.gnn.train import graphs_of, new_factor
 from gnn_encoder.pipeline.params import MGT
 from gnn_encoder.text.tokens import open_tokens
 from gnn_encoder.train.dev import DevSample, reciprocal_ranks
 from gnn_encoder.train.dual_encoder import Texts
-from gnn_encoder.train.examples import Examples, TrainingBatch, to_examples
+from gnn_encoder.train.examples import Examples, TrainingBatch
 from gnn_encoder.train.loop import Task
 
 from ..texts import text, write_queries
@@ -331,42 +329,3 @@ def test_a_planted_leak_is_an_error(world: World, name: str, monkeypatch: pytest
     with pytest.raises(RuntimeError, match="masked queries can be reached"):
         for number in STEPS:
             Case(world, name, monkeypatch).task.step(number)
-
-
-CERTAIN = np.array([7, 3, 7, 90])
-
-
-def test_a_sample_stands_for_the_corpus() -> None:
-    """It has the certain passages and each passage once; an estimated sum is right on average."""
-    values, estimates = np.random.default_rng(1).random(100), []
-    for seed in range(2_000):
-        pool = CorpusSample.draw(100, CERTAIN, 40, np.random.default_rng(seed))
-        estimates.append((values[pool.passages] * np.exp(pool.stands_for)).sum())
-    certain = np.isin(pool.passages, CERTAIN)
-    assert certain.sum() == 3 and (pool.stands_for[certain] == 0).all() and (np.diff(pool.passages) > 0).all()
-    assert np.exp(pool.stands_for).sum() == pytest.approx(100)
-    assert abs(np.mean(estimates) - values.sum()) < 4 * np.std(estimates) / np.sqrt(len(estimates))
-
-
-def test_copies_of_positives_and_the_query_itself_are_not_in_the_sum() -> None:
-    """Query 0 asks for passage 1, of which 3 is a copy; query 1 for 0, and it is passage 2 itself.
-
-    In the sum of query 0, passage 2 stands for three.
-    """
-    own = pl.DataFrame({"query": [1], "passage": [2]})
-    same = Identical(copies=np.array([3]), firsts=np.array([1]), own=own)
-    table = pl.DataFrame({"query": [0, 1], "positives": [[1], [0]], "negatives": [[0], [1]]})
-    queries, passages = torch.eye(2, requires_grad=True), torch.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [4.0, 5.0]])
-    both, examples = np.array([0, 1]), to_examples(table, 4, identical=same)
-    pool = CorpusSample(np.arange(4), np.log(np.array([1, 1, 3, 1], dtype=np.float32)))
-    loss = corpus_loss(queries, passages, pool, both, examples, 1.0, of=2)
-    # The scores of query 0 are 0, 1, 2, 4, of which the last is left out; of query 1: 1, 0, 3, 5 without the third.
-    expected = (np.log(np.exp([0, 1, 2, 2, 2]).sum()) - 1 + np.log(np.exp([1, 0, 5]).sum()) - 1) / 2
-    assert loss.item() == pytest.approx(expected)
-    loss.backward()
-    assert queries.grad is not None
-    share = torch.tensor([0.0, 1.0, 2.0, 2.0, 2.0]).softmax(dim=0)
-    torch.testing.assert_close(queries.grad[0], (share @ passages[[0, 1, 2, 2, 2]] - passages[1]) / 2)
-    part = CorpusSample(np.arange(3), np.zeros(3, dtype=np.float32))  # which lacks the copy
-    expected = (np.log(np.exp([0, 1, 2]).sum()) - 1 + np.log(np.exp([1, 0]).sum()) - 1) / 2
-    assert corpus_loss(queries, passages[:3], part, both, examples, 1.0, of=2).item() == pytest.approx(expected)
