@@ -66,11 +66,12 @@ class DevQueries:
 
     def __init__(self, encoder: DualEncoder, cached: NDArray[Any], params: Params) -> None:
         table = project.queries("dev")
-        self.tokens, self._encoder, self._cached, self._params = open_queries(table, encoder), encoder, cached, params
-        self._pairs = relevant_pairs(table, project.POSITIVES, project.PASSAGES)
-        self._own = Identical.read(project.IDENTICAL, "dev").own
-        hits = partial(answered, queries=table, passages=project.PASSAGES)
-        self._answered = hits if judged_by_answers(table) else None
+        self.tokens, self._encoder, self._params = open_queries(table, encoder), encoder, params
+        self._size = CACHED_QUERIES if len(cached) <= CACHED_PASSAGES else params.dev.queries
+        pairs = relevant_pairs(table, project.POSITIVES, project.PASSAGES)
+        hits = partial(answered, queries=table, passages=project.PASSAGES) if judged_by_answers(table) else None
+        own = Identical.read(project.IDENTICAL, "dev").own
+        self._draw = partial(draw_dev, pairs, self.embed, cached, seed=params.seed, answered=hits, own=own)
 
     def embed(self, rows: Rows) -> Matrix:
         """E_Q of some queries by the present weights. *Shape:* (q,) -> (q, d)."""
@@ -79,16 +80,11 @@ class DevQueries:
 
     def to_look_up(self) -> DevSample:
         """The sample that ranks passages of the cache: more queries rank a larger corpus than could be encoded."""
-        few = len(self._cached) <= CACHED_PASSAGES
-        return self._draw(CACHED_QUERIES if few else self._params.dev.queries, CACHED_PASSAGES)
+        return self._draw(size=self._size, whole=CACHED_PASSAGES)
 
     def to_encode(self) -> DevSample:
         """The sample that ranks passages which the encoder reads at each evaluation."""
-        return self._draw(self._params.dev.queries, WHOLE)
-
-    def _draw(self, size: int, whole: int) -> DevSample:
-        how: dict[str, Any] = {"seed": self._params.seed, "answered": self._answered, "own": self._own}
-        return draw_dev(self._pairs, self.embed, self._cached, size=size, whole=whole, **how)
+        return self._draw(size=self._params.dev.queries, whole=WHOLE)
 
 
 def draw_dev(
