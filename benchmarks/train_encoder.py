@@ -61,9 +61,9 @@ def ours(triples: Triples, params: Params, batch: int, steps: int, part: int) ->
             listed = {"query": rows, "positives": rows[:, None].tolist(), "negatives": (n + rows)[:, None].tolist()}
             examples = to_examples(pl.DataFrame(listed), 2 * n)
             texts = Texts(encoder, queries, passages, batch_tokens=params.encoder.batch_tokens, chunk_size=part)
-            batches = BatchSampler(n, settings.steps, settings.batch_size, SEED)
+            batches = BatchSampler(n, settings.batch_size, SEED)
             draw = partial(batches.draw, examples, negatives=settings.negatives)
-            task = ContrastiveTask(texts, examples, draw, len(batches), dev=(UNSCORED, queries))
+            task = ContrastiveTask(texts, examples, draw, settings.steps, dev=(UNSCORED, queries))
             history = fit(task, [parameter_group(encoder, RATE)], Path(), name=OURS, title=OURS, seed=SEED)
             return float(np.mean([row["loss"] for row in history]))
 

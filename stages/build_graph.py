@@ -9,13 +9,14 @@ from gnn_encoder.base import distributed
 from gnn_encoder.base.judgements import NO_PAIRS, Identical
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import CANDIDATES, UNLABELLED, candidates_table, count_rows, write_table
-from gnn_encoder.gnn.graph import EDGES, VECTORS, draw, labelled_first, open_labels, write_nodes
+from gnn_encoder.gnn.graph import EDGES, VECTORS, labelled_first, open_labels, write_nodes
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import REFERENCE
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.search.exact import exact_top_k
+from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.corpus import embed_queries, load_encoder
 from gnn_encoder.train.candidates import find_candidates
+from gnn_encoder.train.examples import draw
 
 
 def main(stage: Stage) -> None:
@@ -24,16 +25,16 @@ def main(stage: Stage) -> None:
     rows = draw(count_rows(unlabelled), params.build_graph.unlabelled, params.seed)
     write_nodes(stage.scratch, training=project.queries("train"), unlabelled=unlabelled, rows=rows)
     distributed.barrier()  # the first rank has written them
-    base, k = project.embeddings(REFERENCE), params.build_graph.k
+    matrix, k = open_matrix(project.embeddings(REFERENCE)), params.build_graph.k
     encoder = load_encoder(project.encoder(REFERENCE), params.encoder)
     queries = embed_queries(encoder, stage.scratch / project.NODES.name, params.encoder.batch_tokens)
     if distributed.is_first():
         np.save(stage.scratch / VECTORS, queries)
-    find = partial(exact_top_k, base, k=k, name="build_graph.k")
+    find = partial(array_top_k, matrix, k=k, name="build_graph.k")
     edges = pa.concat_tables(find_candidates(find, queries, stage.work, Identical(), NO_PAIRS, label="search"))
     if params.mgt.labels and distributed.is_first():
         passages, scores = (edges.column(name).to_numpy().reshape(-1, k) for name in ("passage", "score"))
-        edges = candidates_table(*labelled_first(passages, scores, open_labels(), queries, open_matrix(base)))
+        edges = candidates_table(*labelled_first(passages, scores, open_labels(), queries, matrix))
     write_table(stage.scratch / EDGES, CANDIDATES, [edges])
 
 

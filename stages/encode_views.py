@@ -9,12 +9,9 @@ from gnn_encoder.text.corpus import encode_corpus, load_encoder, origin_of
 def main(stage: Stage) -> None:
     """Encode the views."""
     params, model = stage.params, project.encoder(stage.key)
-    encoder, dtype = load_encoder(model, params.encoder), params.cache_passages.dtype
-    views, origin = open_views(encoder, params.dual_cross), origin_of(model, project.PASSAGES, project.GENERATED)
-    limit = params.encoder.batch_tokens
-    encode_corpus(
-        encoder, views.inputs, stage.scratch, dtype=dtype, origin=origin, batch_tokens=limit, views=views.count
-    )
+    encoder, origin = load_encoder(model, params.encoder), origin_of(model, project.PASSAGES, project.GENERATED)
+    how = {"dtype": params.cache_passages.dtype, "batch_tokens": params.encoder.batch_tokens}
+    encode_corpus(encoder, open_views(encoder, params.dual_cross), stage.scratch, origin=origin, **how)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.corpus import load_encoder, open_passages, open_queries
-from gnn_encoder.text.pretrained import Source
 
 
 def main(stage: Stage) -> None:
@@ -28,7 +27,7 @@ def main(stage: Stage) -> None:
     drafts = stage.work / "drafts.parquet" if chosen else target  # else all are kept, in their order
     if section.generator.file is None:
         trained = stage.once("generator", lambda folder: make_generator(params, folder))
-        model = QueryGenerator.load(Source(str(trained)), precision=params.encoder.precision).for_inference()
+        model = QueryGenerator.load(trained, precision=params.encoder.precision).for_inference()
         passages = project.PASSAGES, open_passages(model)
         generate_queries(model, *passages, drafts, stage.work / "generated", params)
     elif distributed.is_first():

@@ -14,8 +14,8 @@ from gnn_encoder.dual_cross.views import generated_examples, open_generated, ope
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, run
+from gnn_encoder.text.batches import Inputs
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.train.dev import Views
 from gnn_encoder.train.dual_encoder import Texts, open_texts, train_dual_encoder
 from gnn_encoder.train.examples import open_examples
 
@@ -43,7 +43,7 @@ def pretrain(params: Params, folder: Path, *, paired: bool, title: str) -> None:
     )
 
 
-def read_texts(encoder: DualEncoder, queries: Path, params: Params) -> tuple[Texts, Views | None]:
+def read_texts(encoder: DualEncoder, queries: Path, params: Params) -> tuple[Texts, Inputs | None]:
     """What is read in training (Eq. 7, 8), and by E_P in search."""
     texts = open_texts(encoder, queries, params.encoder)
     open_generated(encoder, len(texts.passage_tokens), params.dual_cross.views)  # checks, also for the baseline

@@ -50,7 +50,7 @@ def train(params: Params, model: Path, work: Path) -> None:
     if over_corpus:
         task: Task = ControlTask(texts, dev.tokens, drawn, cached)
     else:
-        batches = (lambda number: drawn.batch(number)[0]), len(drawn)
+        batches = (lambda number: drawn.batch(number)[0]), drawn.steps
         task = ContrastiveTask(texts, examples, *batches, dev=(sample, dev.tokens))
     groups, title = [parameter_group(encoder, mgt.joint.encoder_learning_rate)], project.title_of(CONTROL)
     history = fit_phase(task, groups, drawn, work, title, joint_evaluations(params))

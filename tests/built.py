@@ -30,7 +30,8 @@ def build(folder: Path) -> None:
     project.embeddings("untouched").mkdir(parents=True)  # which the stage names, for a start that changed no weight
     call_stage("cache_passages", BASE)
     call_stage("build_graph")
-    project.EDGE_FEATURES.mkdir(parents=True, exist_ok=True)
+    call_stage("embed_edges")
+    assert not any(project.EDGE_FEATURES.rglob("*.parquet")), "only what the GNN reads"
     call_stage("encode_corpus")
     for system in (BASE, SYSTEM):
         call_stage("build_index", system)

@@ -30,7 +30,7 @@ from gnn_encoder.pipeline.section import Section, described
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.batches import WINDOW
 from gnn_encoder.text.device import device
-from gnn_encoder.train.dev import POOL_DEPTH, retrieved_pairs
+from gnn_encoder.train.dev import retrieved_pairs
 from gnn_encoder.train.examples import examples_from_candidates, to_examples
 from gnn_encoder.train.loop import History
 from gnn_encoder.vectors import PAIR, TrainingData, check_rows, check_type, check_vectors
@@ -151,7 +151,7 @@ class GNNEncoder:
             found, scores = labelled_first(found, scores, data.pairs, data.nodes, data.passages)
         graph = Graph(passages=found, score=scores, n_passages=m)  # section 3.2
         near = Neighbourhood(graph, data.passages, None, Labels(data.pairs, m), sums=self.labels)
-        sizes: dict[str, Any] = {"size": CACHED_QUERIES, "whole": CACHED_PASSAGES, "depth": POOL_DEPTH}
+        sizes: dict[str, Any] = {"size": CACHED_QUERIES, "whole": CACHED_PASSAGES}
         dev = draw_dev(data.dev_pairs, data.dev_queries.__getitem__, data.passages, seed=self.seed, **sizes)
         supervision = supervise(examples, dev, mgt, mgt.alone, self.seed)
         cached, factor = CachedEmbeddings(data.nodes, data.dev_queries[dev.queries]), new_factor(1 / self.temperature)

@@ -14,7 +14,7 @@ import pytest
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import fingerprint
 from gnn_encoder.base.judgements import relevant_pairs
-from gnn_encoder.base.matrix import Rows, Scores
+from gnn_encoder.base.matrix import Rows, Scores, open_matrix
 from gnn_encoder.base.runs import read_run, write_ranking
 from gnn_encoder.base.tables import OWN, QRELS, QUERIES, count_rows, read_column, write_table
 from gnn_encoder.controls import closed_form, hybrid
@@ -27,7 +27,7 @@ from gnn_encoder.evaluate.measures import mean
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.search.bm25 import BM25Index
-from gnn_encoder.search.exact import MISSING, exact_top_k, top
+from gnn_encoder.search.exact import MISSING, array_top_k, top
 
 from ..built import BASE
 
@@ -104,8 +104,8 @@ def test_the_value_on_dev_is_that_of_the_run(params: Params, system: str, by_ans
     assert choice.chosen.value == pytest.approx(value, abs=1e-12)
     assert choice.chosen.value == max(one.value for one in choice.tried) and choice.queries == 15
     if system in FORMS:
-        rows = judge.judged_rows()
-        found, _ = exact_top_k(Path("written/matrix"), np.load(project.asked(BASE, "dev"))[rows], 10)
+        rows, matrix = judge.judged_rows(), open_matrix(Path("written/matrix"))
+        found, _ = array_top_k(matrix, np.load(project.asked(BASE, "dev"))[rows], 10)
         assert choice.chosen.value == pytest.approx(*judge.means([found], rows, "RR@10"), abs=1e-12)
 
 

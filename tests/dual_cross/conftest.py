@@ -1,6 +1,5 @@
 """The small task of the training tests, with generated queries, an encoder that reads pairs, and two generators."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGene
 
 from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.pipeline import project
-from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens, open_tokens
 
@@ -24,19 +22,12 @@ VIEWS = 3
 PAIR_LENGTH = 20
 
 
-def pair_encoder(model: Path, *, dropout: float = 0.0, shared: bool = True) -> DualEncoder:
-    """In float64; queries of 10 tokens, pairs of 20, passages alone of 16."""
-    encoder = tiny_encoder(model, dropout=dropout, shared=shared)
-    encoder.settings = replace(encoder.settings, pair_length=PAIR_LENGTH)
-    return encoder
-
-
 @pytest.fixture
 def generated(tables: Path, tiny_model: Path) -> TextTokens:
     """Three queries for each of the 12 passages."""
     asked = [text(40 + i, 1 + (i * 5) % 9) for i in range(12 * VIEWS)]
     table = write_queries(tables / project.GENERATED_QUERIES, asked)
-    return open_tokens(table, pair_encoder(tiny_model).tokenizer, table.parent, 32)
+    return open_tokens(table, tiny_encoder(tiny_model).tokenizer, table.parent, 32)
 
 
 @pytest.fixture
@@ -80,7 +71,7 @@ def t5_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def t5(t5_folder: Path) -> QueryGenerator:
-    return QueryGenerator.load(Source(str(t5_folder)), precision="fp32").for_inference().double()
+    return QueryGenerator.load(t5_folder, precision="fp32").for_inference().double()
 
 
 @pytest.fixture(params=["bert", "t5"])

@@ -67,7 +67,7 @@ def test_word_frequencies(fresh: QueryGenerator, task: Callable[..., GeneratorTa
 def test_a_folder_holds_it_all(bert: QueryGenerator, task: Callable[..., GeneratorTask], tmp_path: Path) -> None:
     bert.float().save(tmp_path / "model")
     assert not list((tmp_path / "model").glob("*.bin"))
-    loaded = QueryGenerator.load(Source(str(tmp_path / "model")), precision="fp32").for_inference()
+    loaded = QueryGenerator.load(tmp_path / "model", precision="fp32").for_inference()
     assert loaded.end == bert.end
     batch, of_transformers = task(steps=2).batch("passage", np.arange(4)), AutoModelForSeq2SeqLM.from_pretrained
     how = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask, "decoder_input_ids": batch.input_ids}
@@ -98,7 +98,6 @@ def by_torch(model: QueryGenerator, task: GeneratorTask, item: int) -> tuple[tor
 def test_step_equals_cross_entropy(fresh: QueryGenerator, task: Callable[..., GeneratorTask]) -> None:
     fresh.double()
     made = task(steps=4, batch_size=3)
-    assert len(made) == 4
     loss = made.step(3)
     found = {name: p.grad.clone() for name, p in fresh.named_parameters() if p.grad is not None}
     fresh.zero_grad()

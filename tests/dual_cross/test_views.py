@@ -1,6 +1,9 @@
-"""The matrix of views: each pair by itself, in the rows' order; and how good generated queries are."""
+"""Generated queries: the matrix of views, pair by pair; how good they are; and what training learns from them."""
 
+import runpy
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import polars as pl
@@ -10,16 +13,22 @@ import torch.nn.functional as F
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.matrix import Origin, open_matrix, read_manifest
-from gnn_encoder.dual_cross.views import measure_queries, open_generated, rouge_l, view_inputs
+from gnn_encoder.base.tables import EXAMPLES, read_table
+from gnn_encoder.dual_cross.views import generated_examples, measure_queries, open_generated, rouge_l, view_inputs
 from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.text import corpus
 from gnn_encoder.text.corpus import encode_corpus
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
+from gnn_encoder.train import dual_encoder as contrastive
 from gnn_encoder.train.dual_encoder import Texts
+from gnn_encoder.train.examples import Examples, TrainingBatch
 
+from ..pipelines import ROOT, Project
 from ..texts import write_passages, write_queries
-from .conftest import PAIR_LENGTH, VIEWS, pair_encoder
+from ..train.conftest import tiny_encoder
+from .conftest import PAIR_LENGTH, VIEWS
 
 ORIGIN = Origin(model_fingerprint="model", input_fingerprint="input")
 
@@ -31,7 +40,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def encoder(tiny_model: Path) -> DualEncoder:
-    encoder = pair_encoder(tiny_model, shared=False)
+    encoder = tiny_encoder(tiny_model, shared=False, pair_length=PAIR_LENGTH)
     with torch.no_grad():
         encoder.passage.encoder.layer[0].output.dense.weight.mul_(2.0)  # the two sides differ
     return encoder.for_inference()
@@ -55,7 +64,7 @@ def test_equals_each_by_itself(
     encoder: DualEncoder, generated: TextTokens, texts: Texts, tables: Path, tmp_path: Path
 ) -> None:
     inputs = view_inputs(encoder, generated, texts.passage_tokens, VIEWS)
-    encode_corpus(encoder, inputs, tmp_path, dtype="float32", batch_tokens=64, origin=ORIGIN, views=VIEWS)
+    encode_corpus(encoder, inputs, tmp_path, dtype="float32", batch_tokens=64, origin=ORIGIN)
     found = open_matrix(tmp_path)
     np.testing.assert_allclose(found, one_by_one(encoder, tables), atol=2e-6)
     assert read_manifest(tmp_path).views == VIEWS and found.shape == (12 * VIEWS, 32)
@@ -93,3 +102,66 @@ def test_measured_queries(tmp_path: Path) -> None:
     # Best of one: 2/3, 0, 0; of two: 1, 3/4, and "c d" of "c d e y" against "a b c d": 1/2.
     assert found["rouge_l"] == pytest.approx([2 / 9, (1 + 3 / 4 + 1 / 2) / 3])
     assert found["rouge_l_first_sentence"] == pytest.approx((2 / 3 + 1 + 1 / 2) / 3)
+
+
+# --- what the two stages of training learn from, in the tiny experiment
+
+
+@pytest.fixture
+def params(stages: Project, monkeypatch: pytest.MonkeyPatch) -> Params:
+    monkeypatch.chdir(stages.folder)
+    return load_params()
+
+
+def change(params: Params, **values: object) -> Params:
+    """Other values in `dual_cross`."""
+    return params.model_copy(update={"dual_cross": params.dual_cross.model_copy(update=values)})
+
+
+def functions() -> dict[str, Any]:
+    """Those of the stage's script."""
+    return runpy.run_path(str(ROOT / "stages" / "train_dual_cross.py"))
+
+
+def pretrain(params: Params, folder: Path, *, paired: bool) -> list[TrainingBatch]:
+    """What it trains on, step by step."""
+    seen: list[TrainingBatch] = []
+
+    def step(texts: object, batch: TrainingBatch, *rest: object, **more: object) -> float:
+        return seen.append(batch) or 0.0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contrastive, "contrastive_step", step)
+        functions()["pretrain"](params, folder, paired=paired, title="a model")
+    return seen
+
+
+def test_generated_examples_by_hand() -> None:
+    examples = generated_examples(4, 3, None, 0)
+    assert examples.queries.tolist() == list(range(12))
+    assert examples.positives.values.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+    # Queries 3, 4 and 5 are of passage 1: whichever of them is asked, that passage is no negative.
+    known = examples.is_spared(np.array([[3, 4, 5, 6]]).T, np.array([1, 2]))
+    assert known.tolist() == [[True, False], [True, False], [True, False], [False, True]]
+    assert np.diff(examples.negatives.offsets).tolist() == [0] * 12
+
+
+def test_both_systems_see_the_same_batches(params: Params, tmp_path: Path) -> None:
+    changed = change(params, queries=50)
+    found = [pretrain(changed, tmp_path / str(paired), paired=paired) for paired in (False, True)]
+    assert len(found[0]) == len(found[1]) == params.dual_cross.pretrain.steps
+    for one, other in zip(*found, strict=True):
+        assert one.queries.tolist() == other.queries.tolist() and one.passages.tolist() == other.passages.tolist()
+        assert one.passages.tolist() == (one.queries // 2).tolist()  # the query's own passage, and no hard negative
+    assert len({row for batch in found[0] for row in batch.queries.tolist()}) == 50
+
+
+def test_hard_negatives(params: Params) -> None:
+    main, seen = functions()["main"], list[Examples]()
+    main.__globals__.update({"DualEncoder": Mock(), "read_texts": lambda *rest, **more: (None, None)})
+    main.__globals__["train_dual_encoder"] = lambda texts, examples, *rest, **more: seen.append(examples)
+    for kind, file in (("denoised", project.EXAMPLES), ("bm25", project.BM25_EXAMPLES)):
+        main(Mock(params=change(params, examples=kind), key="dual_cross", item="paired"))
+        table = read_table(file, EXAMPLES).drop_nulls("negatives")
+        assert seen[-1].negatives.values.tolist() == table["negatives"].explode(empty_as_null=False).to_list()
+    assert len(seen[0].negatives.values) != len(seen[1].negatives.values)

@@ -87,7 +87,7 @@ def test_judged_by_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         write(project.queries(split), QUERIES, list("abc"), ["what?"] * 3, [["words"]] * 3)
         write(project.qrels(split), QRELS, ["a"], ["p0"], [0])
     write(project.POSITIVES, QRELS, ["c", "a"], ["p1", "p0"], [1, 1])
-    read: Any = SimpleNamespace(is_cut=lambda rows: rows % 2 == 1, single_length=5)
+    read: Any = SimpleNamespace(is_cut=lambda rows: rows % 2 == 1, length=5)
     known = np.array([0.3, 0.2, 0.1]), np.array([1, 2]), read
     (dev, _), (test, about) = (slices.properties_of(split, *known) for split in ("dev", "test"))
     third = {"a": "upper third", "b": "middle third", "c": "lower third"}

@@ -8,9 +8,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from gnn_encoder.gnn.attention import GraphAttention
-from gnn_encoder.gnn.network import QueryPassageGNN
+from gnn_encoder.gnn.network import GNNConfig, QueryPassageGNN
 
 Pair = tuple[int, int]  # a query and a passage
+
+
+def network(**changes: Any) -> QueryPassageGNN:
+    """A new one of four columns, without features."""
+    config = {"dimension": 4, "edge_dimension": None, "layers": 2, "heads": 2, "gate": "learned", "labels": True}
+    return QueryPassageGNN(GNNConfig(**{**config, "edge_features": "none", "similarity": "dot", **changes}))
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:

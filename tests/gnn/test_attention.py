@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import Tensor
+from torch.func import functional_call
 
 from gnn_encoder.gnn.attention import GraphAttention
 
@@ -76,34 +77,20 @@ def test_dense_equals_a_loop(edge_dimension: int | None, masked: bool) -> None:
 def test_equals_gatconv(form: str) -> None:
     GATConv = pytest.importorskip("torch_geometric.nn").GATConv
     module, target, sources = layer(), random(3, D, seed=1), random(6, D, seed=2)
-    source, to = torch.tensor([0, 1, 2, 3, 4, 5]), torch.tensor([0, 0, 1, 1, 2, 2])
-    if form == "ragged":
-        source, to = torch.tensor([5, 0, 3, 0, 1, 1]), torch.tensor([0, 0, 0, 0, 2, 2])
-    edges, loops = random(6, D_E, seed=3), random(3, D_E, seed=4)
-    conv = GATConv((D, D), D // HEADS, HEADS, edge_dim=D_E, add_self_loops=False, bias=False).double()
-    ours = [module.W_t, module.W_s, module.W_e, module.a]
-    with torch.no_grad():
-        for linear, weight in zip((conv.lin_dst, conv.lin_src, conv.lin_edge), ours[:3], strict=True):
-            linear.weight.copy_(weight)
-        for part, attention in enumerate((conv.att_dst, conv.att_src, conv.att_edge)):
-            attention.copy_(module.a[:, part].unsqueeze(0))
-    loop = torch.arange(3)
-    index = torch.stack([torch.cat([source, 6 + loop]), torch.cat([to, loop])])
-    theirs = conv((torch.cat([sources, target]), target), index, torch.cat([edges, loops]))
+    edges, loops, loop = random(6, D_E, seed=3), random(3, D_E, seed=4), torch.arange(3)
     if form == "dense":
-        result = module.dense(target, sources.view(3, 2, D), (edges.view(3, 2, D_E), loops))
+        source, to = torch.arange(6), torch.tensor([0, 0, 1, 1, 2, 2])
+        ours = module.dense(target, sources.view(3, 2, D), (edges.view(3, 2, D_E), loops))
     else:
-        result, _ = module.ragged(target, sources, source, to, (edges, loops))
-    torch.testing.assert_close(result, theirs, rtol=0, atol=1e-9)
-    upstream = torch.cos(torch.arange(result.numel(), dtype=torch.float64)).view(result.shape)
-    inputs = [target, sources, edges, loops]
-    their_parameters = [conv.lin_dst.weight, conv.lin_src.weight, conv.lin_edge.weight]
-    attentions = [conv.att_dst, conv.att_src, conv.att_edge]
-    mine = torch.autograd.grad(result, ours + inputs, upstream)
-    other = torch.autograd.grad(theirs, their_parameters + attentions + inputs, upstream)
-    expected = [*other[:3], torch.cat(other[3:6]).transpose(0, 1), *other[6:]]
-    for one, two in zip(mine, expected, strict=True):
-        torch.testing.assert_close(one, two, rtol=0, atol=1e-9)
+        source, to = torch.tensor([5, 0, 3, 0, 1, 1]), torch.tensor([0, 0, 0, 0, 2, 2])
+        ours, _ = module.ragged(target, sources, source, to, (edges, loops))
+    conv = GATConv((D, D), D // HEADS, HEADS, edge_dim=D_E, add_self_loops=False, bias=False).double()
+    weights = {"lin_dst.weight": module.W_t, "lin_src.weight": module.W_s, "lin_edge.weight": module.W_e}
+    weights |= {f"att_{side}": module.a[:, part].unsqueeze(0) for part, side in enumerate(("dst", "src", "edge"))}
+    index = torch.stack([torch.cat([source, 6 + loop]), torch.cat([to, loop])])
+    nodes = torch.cat([sources, target]), target
+    theirs = functional_call(conv, weights, (nodes, index, torch.cat([edges, loops])))
+    assert_same(ours, theirs, [*module.parameters(), target, sources, edges, loops])
 
 
 def test_a_node_without_edges_does_not_read_its_loop_feature() -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import polars as pl
+import pytest
 
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.gnn.train import draw_dev
@@ -23,7 +24,9 @@ def sample(holding: list[tuple[int, int]] | None, whole: int = 5, size: int = 9)
         return ASKED[rows]
 
     hits = None if holding is None else answered
-    return draw_dev(PAIRS, embed, CACHED, size=size, whole=whole, depth=2, seed=0, answered=hits)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gnn_encoder.gnn.train.POOL_DEPTH", 2)
+        return draw_dev(PAIRS, embed, CACHED, size=size, whole=whole, seed=0, answered=hits)
 
 
 def test_which_passages_are_ranked_and_which_are_relevant() -> None:

@@ -1,4 +1,4 @@
-"""The graph against worked-out values and loops: its edges, its nodes, labelled passages first, new passages."""
+"""The graph by hand and by loops: edges, nodes, labelled passages first, new ones; and as a network reads it."""
 
 from pathlib import Path
 
@@ -9,9 +9,10 @@ import pytest
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import CANDIDATES, QUERIES, candidates_table, write_table
-from gnn_encoder.gnn.graph import EDGES, Graph, Labels, draw, labelled_first, open_graph, write_nodes
+from gnn_encoder.gnn.graph import EDGES, Graph, Labels, labelled_first, open_graph, write_nodes
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.pipeline import project
+from gnn_encoder.train.examples import draw
 
 from ..texts import write_passages, write_queries
 
@@ -39,7 +40,7 @@ def test_a_small_graph() -> None:
     [
         ([[0, 5]], [1, 2], "passages are 0 to 5: must be rows of the 5 passages"),
         ([[-1, 2]], [1, 2], "passages are -1 to 2: must be rows of the 5 passages"),
-        ([[0, 2]], [1, 2, 3], "score has 3 numbers: must have one for each of the 2 edges"),
+        ([[0, 2]], [1, 2, 3], "all keys need to be the same shape"),
     ],
 )
 def test_what_is_no_graph(passages: list[list[int]], scores: list[float], told: str) -> None:

@@ -11,7 +11,7 @@ from gnn_encoder.controls.closed_form import ClosedForm
 from gnn_encoder.gnn.network import QueryPassageGNN
 from gnn_encoder.gnn.start import IDENTITY, SHUT, Start, choose_start, starts_of
 
-from .test_neighbourhood import network
+from .oracle import network
 
 
 def present(gnn: QueryPassageGNN) -> Start:

@@ -14,10 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.gnn.graph import EdgeFeatures, Graph, Labels
-from gnn_encoder.gnn.masking import CorpusSample, MaskedSchedule, Supervision
+from gnn_encoder.gnn.masking import Supervision
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.tasks import (
     FACTORS,
@@ -26,20 +25,18 @@ from gnn_encoder.gnn.tasks import (
     CorpusTask,
     GNNTask,
     LearntEmbeddings,
-    corpus_loss,
 )
 from gnn_encoder.gnn.train import graphs_of, new_factor
 from gnn_encoder.pipeline.params import MGT
 from gnn_encoder.text.tokens import open_tokens
 from gnn_encoder.train.dev import DevSample, reciprocal_ranks
-from gnn_encoder.train.dual_encoder import ContrastiveTask, Texts
-from gnn_encoder.train.examples import Examples, TrainingBatch, to_examples
+from gnn_encoder.train.dual_encoder import Texts
+from gnn_encoder.train.examples import Examples, TrainingBatch
 from gnn_encoder.train.loop import Task
 
 from ..texts import text, write_queries
 from ..train.conftest import tiny_encoder
-from .oracle import informed
-from .test_neighbourhood import network
+from .oracle import informed, network
 
 N, M, K, D_E = 8, 12, 3, 5
 UNLABELLED = {"training": 0, "unlabelled": 3, "default": 2, "paper": 0}  # queries of the graph without labels
@@ -85,7 +82,9 @@ class World:
         relevant = np.arange(M)[None] % 4 == np.arange(3)[:, None]
         self.supervision = Supervision(
             examples=examples,
-            schedule=MaskedSchedule(n_items=N, steps=len(STEPS), batch_size=2, beta=0.25, seed=1),
+            steps=len(STEPS),
+            batch_size=2,
+            beta=0.25,
             negatives=1,
             seed=1,
             dev=DevSample(np.array([1, 4, 6]), np.arange(M), relevant),
@@ -102,7 +101,7 @@ class World:
 
     def masked(self, number: int) -> list[int]:
         """Queries that must be out of the graph in a step."""
-        return list(self.examples.queries[self.supervision.schedule.step(number).fold].tolist())
+        return list(self.supervision.items(number)[1].tolist())
 
     def informed(self, h_q: Tensor, h_p: Tensor, masked: list[int], *, labels: bool = True) -> Tensor:
         """h'_p of the whole corpus from queries h_q, the masked ones cut out of the graph before anything is computed.
@@ -221,7 +220,7 @@ def loss_over_the_corpus(
     assert weights is not None
     pool, often = world.supervision.scored(number, near or world.retrieved), torch.zeros(M)
     often[pool.passages] = torch.from_numpy(pool.stands_for).exp()
-    items = world.supervision.schedule.step(number).items.tolist()
+    items = world.supervision.items(number)[0].tolist()
     for item in items:
         own = slice(lists.offsets[item], lists.offsets[item + 1])
         scores = scale * h_p @ h_q[world.examples.queries[item]]
@@ -263,18 +262,6 @@ def test_dev_scores(world: World, name: str, monkeypatch: pytest.MonkeyPatch) ->
     assert step(0) == before and world.encoder.training
 
 
-@pytest.mark.parametrize("world", ["training"], indirect=True)
-def test_the_control(world: World) -> None:
-    drawn, dev = world.supervision, (world.supervision.dev, world.texts.query_tokens)
-    steps = (lambda number: drawn.batch(number)[0]), len(drawn)
-    task = ContrastiveTask(world.texts, drawn.examples, *steps, dev=dev)
-    check_steps(
-        task, [world.encoder], lambda number: world.loss(world.supervision.batch(number)[0], *world.embeddings())
-    )
-    with torch.no_grad():
-        assert task.evaluate() == pytest.approx(world.dev_score(*world.embeddings()))
-
-
 @pytest.mark.parametrize("sampled", [None, 6])
 @pytest.mark.parametrize("world", ["training"], indirect=True)
 def test_the_control_over_the_corpus(world: World, monkeypatch: pytest.MonkeyPatch, sampled: int | None) -> None:
@@ -296,16 +283,15 @@ def test_the_control_over_the_corpus(world: World, monkeypatch: pytest.MonkeyPat
         assert task.evaluate() == pytest.approx(world.dev_score(world.embeddings()[0], passages))
 
 
+@pytest.mark.parametrize("world", ["paper"], indirect=True)
 def test_the_pool_of_a_step(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is relevant, and retrieved by a query that trains, stands for itself; all are stood for."""
     Case(world, "alone_over_a_sample", monkeypatch)
-    passages, lists = world.near.graph.passages, world.examples.positives
+    lists = world.examples.positives
     for number in STEPS:
-        pool, certain = world.supervision.scored(number, world.retrieved), set[int]()
-        for item in world.supervision.schedule.step(number).items:  # the queries are the examples, in order
-            certain |= set(lists.values[lists.offsets[item] : lists.offsets[item + 1]].tolist())
-            certain |= set(passages[item].tolist())
-        alone = np.isin(pool.passages, sorted(certain))
+        pool, (items, _) = world.supervision.scored(number, world.retrieved), world.supervision.items(number)
+        positives = [lists.values[slice(*lists.offsets[item : item + 2])] for item in items]
+        alone = np.isin(pool.passages, certain := np.unique(np.concatenate([*positives, world.retrieved(items)])))
         assert alone.sum() == len(certain) and not pool.stands_for[alone].any()
         assert np.exp(pool.stands_for).sum() == pytest.approx(M)
 
@@ -343,42 +329,3 @@ def test_a_planted_leak_is_an_error(world: World, name: str, monkeypatch: pytest
     with pytest.raises(RuntimeError, match="masked queries can be reached"):
         for number in STEPS:
             Case(world, name, monkeypatch).task.step(number)
-
-
-CERTAIN = np.array([7, 3, 7, 90])
-
-
-def test_a_sample_stands_for_the_corpus() -> None:
-    """It has the certain passages and each passage once; an estimated sum is right on average."""
-    values, estimates = np.random.default_rng(1).random(100), []
-    for seed in range(2_000):
-        pool = CorpusSample.draw(100, CERTAIN, 40, np.random.default_rng(seed))
-        estimates.append((values[pool.passages] * np.exp(pool.stands_for)).sum())
-    certain = np.isin(pool.passages, CERTAIN)
-    assert certain.sum() == 3 and (pool.stands_for[certain] == 0).all() and (np.diff(pool.passages) > 0).all()
-    assert np.exp(pool.stands_for).sum() == pytest.approx(100)
-    assert abs(np.mean(estimates) - values.sum()) < 4 * np.std(estimates) / np.sqrt(len(estimates))
-
-
-def test_copies_of_positives_and_the_query_itself_are_not_in_the_sum() -> None:
-    """Query 0 asks for passage 1, of which 3 is a copy; query 1 for 0, and it is passage 2 itself.
-
-    In the sum of query 0, passage 2 stands for three.
-    """
-    own = pl.DataFrame({"query": [1], "passage": [2]})
-    same = Identical(copies=np.array([3]), firsts=np.array([1]), own=own)
-    table = pl.DataFrame({"query": [0, 1], "positives": [[1], [0]], "negatives": [[0], [1]]})
-    queries, passages = torch.eye(2, requires_grad=True), torch.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [4.0, 5.0]])
-    both, examples = np.array([0, 1]), to_examples(table, 4, identical=same)
-    pool = CorpusSample(np.arange(4), np.log(np.array([1, 1, 3, 1], dtype=np.float32)))
-    loss = corpus_loss(queries, passages, pool, both, examples, 1.0, of=2)
-    # The scores of query 0 are 0, 1, 2, 4, of which the last is left out; of query 1: 1, 0, 3, 5 without the third.
-    expected = (np.log(np.exp([0, 1, 2, 2, 2]).sum()) - 1 + np.log(np.exp([1, 0, 5]).sum()) - 1) / 2
-    assert loss.item() == pytest.approx(expected)
-    loss.backward()
-    assert queries.grad is not None
-    share = torch.tensor([0.0, 1.0, 2.0, 2.0, 2.0]).softmax(dim=0)
-    torch.testing.assert_close(queries.grad[0], (share @ passages[[0, 1, 2, 2, 2]] - passages[1]) / 2)
-    part = CorpusSample(np.arange(3), np.zeros(3, dtype=np.float32))  # which lacks the copy
-    expected = (np.log(np.exp([0, 1, 2]).sum()) - 1 + np.log(np.exp([1, 0]).sum()) - 1) / 2
-    assert corpus_loss(queries, passages[:3], part, both, examples, 1.0, of=2).item() == pytest.approx(expected)

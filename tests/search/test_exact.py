@@ -8,8 +8,9 @@ import torch
 
 from gnn_encoder.base import matrix as arrays
 from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.search import exact
-from gnn_encoder.search.exact import MISSING, NOTHING, array_top_k, exact_top_k, least, of_scores, once, unpack
+from gnn_encoder.search.exact import MISSING, NOTHING, array_top_k, least, of_scores, once, unpack
 
 from .conftest import Save, whole_numbers
 
@@ -30,11 +31,12 @@ def test_streaming_against_brute_force_with_ties(
     matrix, queries = whole_numbers(0, 150, 4), whole_numbers(1, 30, 4)
     right = queries.astype(np.float64) @ matrix.T
     expected, folder = np.argsort(-right, axis=1, kind="stable")[:, :k], save_matrix(matrix.astype(dtype))
-    for rows, scores in (exact_top_k(folder, queries, k), array_top_k(matrix, queries, k)):
+    for read in (open_matrix(folder), matrix):
+        rows, scores = array_top_k(read, queries, k)
         assert rows.dtype == np.int64 and scores.dtype == np.float32
         np.testing.assert_array_equal(rows, expected)
         np.testing.assert_array_equal(scores, np.take_along_axis(right, expected, axis=1))
-    assert exact_top_k(folder, queries[:0], k)[0].shape == (0, k)
+    assert array_top_k(matrix, queries[:0], k)[0].shape == (0, k)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +57,7 @@ def test_refused(save_matrix: Save, k: int, wrong: Any, told: str, monkeypatch: 
     if isinstance(wrong, tuple):
         sides[wrong[0]][wrong[1], 2] = wrong[2]
     with pytest.raises(UserError, match=told):
-        exact_top_k(save_matrix(sides[0]), sides[1], k, name="build_graph.k")
+        array_top_k(open_matrix(save_matrix(sides[0])), sides[1], k, name="build_graph.k")
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from gnn_encoder.text import device
-from gnn_encoder.text.batches import Batch, Inputs, encode_rows, length_batches, padded, prefetch
+from gnn_encoder.text import batches, device
+from gnn_encoder.text.batches import Batch, Inputs, encode_rows, encode_windows, length_batches, padded, prepare_rows
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.device import pool
 from gnn_encoder.text.encoder import DualEncoder
@@ -23,23 +23,25 @@ from ..encoders import settings
 from .families import NARROW_HEADS, TEXTS, save_family
 
 
-def test_no_rows_and_what_is_read_ahead() -> None:
+def test_no_rows_and_what_is_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     bare: Any = SimpleNamespace(second_type=0, pad=0, special=TextTokens.of_ids([[]] * 6))
-    inputs = Inputs.singles(TextTokens.of_ids([[7, 8], [9]]), bare, 10)
-    assert inputs.batch().input_ids.tolist() == [[7, 8, *[0] * 6], [9, *[0] * 7]]
+    inputs = Inputs.singles(TextTokens.of_ids([[7, 8], [9], [6]]), bare, 10)
+    assert inputs.batch().input_ids.tolist() == [[7, 8, *[0] * 6], [9, *[0] * 7], [6, *[0] * 7]]
     assert encode_rows(inputs, np.arange(0), lambda batch: batch.input_ids, 32, 2).shape == (0, 2)
-    assert list(prefetch(lambda item: -item, range(4))) == [(item, -item) for item in range(4)]
     begun = Event()
 
-    def make(item: int) -> float:
-        if item == 1:
-            begun.set()
-        return 1 / (1 - item)
+    def prepare(inputs: Inputs, rows: np.ndarray, batch_tokens: int) -> Any:
+        begun.set() if rows[0] == 1 else None
+        if rows[0] == 2:
+            raise ZeroDivisionError
+        return prepare_rows(inputs, rows, batch_tokens)
 
-    results = prefetch(make, range(3))
-    assert next(results) == (0, 1) and begun.wait(60), "the next one is made meanwhile"
+    monkeypatch.setattr(batches, "prepare_rows", prepare)
+    windows = encode_windows(inputs, lambda batch: batch.input_ids[:, :1], 32, 1, range(3))
+    first, vectors = next(windows)
+    assert (first, vectors.tolist()) == (0, [[7]]) and begun.wait(60), "the next one is made meanwhile"
     with pytest.raises(ZeroDivisionError):
-        next(results)
+        list(windows)
 
 
 @pytest.mark.parametrize("budget", [1, 64, 3072, 10_000])

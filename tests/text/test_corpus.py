@@ -12,10 +12,9 @@ import torch
 
 from gnn_encoder.base.matrix import Origin, open_matrix, read_manifest
 from gnn_encoder.base.tables import edge_schema
-from gnn_encoder.text import batches as module
 from gnn_encoder.text import corpus, cross_encoder
 from gnn_encoder.text.batches import Inputs, single_batch
-from gnn_encoder.text.corpus import embed_passages, embed_queries, encode_corpus, passage_inputs, transform_corpus
+from gnn_encoder.text.corpus import embed_passages, encode_corpus, passage_inputs, transform_corpus
 from gnn_encoder.text.cross_encoder import CrossEncoder, embed_pairs, score_pairs
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source
@@ -45,13 +44,9 @@ def test_interrupted_and_resumed_equals_undisturbed(encoder: DualEncoder, many: 
     write = partial(encode_corpus, encoder, passage_inputs(encoder, many), batch_tokens=64, **HOW)
     write(tmp_path / "whole")
     found, rows = open_matrix(tmp_path / "whole"), np.array([7, 0, 22, 7])
-    for encode, embed, length in (
-        (encoder.encode_queries, embed_queries, encoder.settings.query_length),
-        (encoder.encode_passages, embed_passages, encoder.settings.passage_length),
-    ):
-        each = [encode(single_batch(many, np.array([row]), encoder.template, length)) for row in range(23)]
-        expected = np.concatenate(each)
-        np.testing.assert_allclose(embed(encoder, many, 40, rows), expected[rows], atol=2e-6)
+    each = [encoder.encode_passages(single_batch(many, np.array([i]), encoder.template, 24)) for i in range(23)]
+    expected = np.concatenate(each)
+    np.testing.assert_allclose(embed_passages(encoder, many, 40, rows), expected[rows], atol=2e-6)
     np.testing.assert_allclose(found, expected, atol=1e-3)
     assert np.abs(expected[0] - expected[1]).max() > 1e-2  # rows that cannot be told apart would prove nothing
     manifest = read_manifest(tmp_path / "whole")
@@ -90,20 +85,13 @@ def each(pairs: Inputs) -> Any:
     return (pairs.batch(np.array([row])) for row in range(len(pairs)))
 
 
-def test_scores_equal_one_pair_at_a_time_and_resume(
-    model: CrossEncoder, pairs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scores_equal_one_pair_at_a_time_and_resume(model: CrossEncoder, pairs: Inputs, tmp_path: Path) -> None:
     expected = np.array([model.logits(batch).item() for batch in each(pairs)])
     whole = score_pairs(model, pairs, tmp_path / "whole", 50)
     assert whole.shape == (12,) and np.ptp(expected) > 1e-3
     np.testing.assert_allclose(whole, expected, atol=2e-6)
-    encode = Mock(wraps=module.encode_prepared, side_effect=[DEFAULT, DEFAULT, KeyboardInterrupt, DEFAULT])
-    monkeypatch.setattr(module, "encode_prepared", encode)
-    with pytest.raises(KeyboardInterrupt):
-        score_pairs(model, pairs, tmp_path / "part", 50)
-    assert len(list((tmp_path / "part").iterdir())) == 2
-    np.testing.assert_array_equal(score_pairs(model, pairs, tmp_path / "part", 50), whole)
-    assert encode.call_count == 4
+    (tmp_path / "whole" / "scores-000001.npy").unlink()
+    np.testing.assert_array_equal(score_pairs(model, pairs, tmp_path / "whole", 50), whole)
     nothing = np.empty(0, dtype=np.int64)
     empty = Inputs.pairs(pairs.first, nothing, pairs.second, nothing, model.template, 20)
     assert score_pairs(model, empty, tmp_path / "none", 50).shape == (0,)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoTokenizer
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import fingerprint
@@ -46,12 +46,6 @@ def test_saved_and_loaded_embeds_the_same(
     assert (loaded.settings, loaded.dimension, loaded.scale) == (encoder.settings, 32, 20.0)
     assert (loaded.query is loaded.passage) == shared and not list(tmp_path.rglob("*.bin"))
     assert all(map(torch.equal, embed(loaded, passages), before))
-    if similarity == "cosine":
-        torch.testing.assert_close(before[1].norm(dim=1), torch.ones(6))
-    else:
-        batch = single_batch(passages, ROWS, encoder.template, 10)
-        states = AutoModel.from_pretrained(tmp_path / "one")(batch.input_ids, batch.attention_mask).last_hidden_state
-        torch.testing.assert_close(before[0], states[:, 0].detach(), rtol=0, atol=1e-6)
     with torch.no_grad():
         encoder.query.embeddings.word_embeddings.weight.mul_(2.0)
         encoder.save(tmp_path / "query")

@@ -31,9 +31,11 @@ def tables(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def tiny_encoder(model: Path, dropout: float = 0.0, shared: bool = True) -> DualEncoder:
+def tiny_encoder(model: Path, dropout: float = 0.0, shared: bool = True, pair_length: int | None = None) -> DualEncoder:
     """In float64, so that two ways to the same gradient can be told from two gradients."""
-    return dual_encoder(model, temperature=0.1, passage_length=16, dropout=dropout, shared=shared).double()
+    encoder = dual_encoder(model, temperature=0.1, passage_length=16, dropout=dropout, shared=shared).double()
+    encoder.settings = replace(encoder.settings, pair_length=pair_length)
+    return encoder
 
 
 @pytest.fixture

@@ -7,12 +7,13 @@ import polars as pl
 import pytest
 import torch
 
+from gnn_encoder.base.matrix import Rows
 from gnn_encoder.text import cross_encoder as encoded_pairs
 from gnn_encoder.text.batches import Inputs, single_batch
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.pretrained import Source
 from gnn_encoder.train import dev
-from gnn_encoder.train.dev import DevSample, Views, reciprocal_ranks
+from gnn_encoder.train.dev import DevSample, reciprocal_ranks
 from gnn_encoder.train.dual_encoder import Texts
 
 from ..encoders import settings
@@ -91,10 +92,12 @@ def test_retrieval_by_views(
     monkeypatch.setattr(dev, "WINDOW", window)
     encoder = tiny_encoder(tiny_model, dropout=0.5).train()
     tokens, template = (texts.query_tokens, texts.passage_tokens), encoder.template
-    inputs = Inputs(
-        *tokens, 12 * views, lambda rows: ((rows % views + rows // views) % 8, rows // views), template, 20, 20
-    )
-    found = dev.retrieval_score(encoder, SAMPLE, tokens[0], Views(inputs=inputs, count=views), 64)
+
+    def rows_of(row: Rows) -> tuple[Rows, Rows]:
+        return (row % views + row // views) % 8, row // views
+
+    inputs = Inputs(*tokens, 12 * views, rows_of, template, 20, views)
+    found = dev.retrieval_score(encoder, SAMPLE, tokens[0], inputs, 64)
     assert encoder.training, "and goes on training"
     encoder.eval()
     scores = np.zeros((3, 5, views))

@@ -26,9 +26,6 @@ class Toy:
         self.evaluated: list[torch.Tensor] = []
         self.ran: list[int] = []
 
-    def __len__(self) -> int:
-        return self.steps
-
     def step(self, number: int) -> float:
         if number == self.stop_at:
             raise KeyboardInterrupt

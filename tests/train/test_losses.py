@@ -1,23 +1,33 @@
-"""Eq. 1, 2 and 12, PAIR's Eq. 3, 5 and 6, and GradCache, against plain loops: values and gradients."""
+"""Eq. 1, 2, 12, PAIR's 3, 5, 6, Dual-Cross-Encoder's 7, 8, and GradCache, by plain loops: values and gradients."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 from torch import Tensor
 
+from gnn_encoder.pipeline.params import TrainCrossEncoder
+from gnn_encoder.text.batches import Inputs
+from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.pretrained import Source
+from gnn_encoder.train import cross_encoder as module
+from gnn_encoder.train.cross_encoder import CrossEncoderTask
 from gnn_encoder.train.dual_encoder import Texts, batch_loss, contrastive_step
-from gnn_encoder.train.examples import Examples, TrainingBatch
+from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch
 
+from ..encoders import settings
 from .conftest import tiny_encoder
 
-# 0 is a positive of the queries 0 and 1, and 1's hard negative; 3 is another positive of 1 and 4's hard negative; 5 is
-# 4's positive; 11 is judged relevant for 2 and is 1's hard negative.
-BATCH = TrainingBatch(np.array([0, 1, 2, 4, 5]), np.array([0, 3, 1, 5, 6, 9, 11, 0, 3, 2]))
+# Five queries, their positives, then two hard negatives each. 0 is a positive of the queries 0 and 1, and 2's hard
+# negative; 3 is another positive of 1 and 4's hard negative; 11 is judged relevant for 2 and is 1's hard negative.
+BATCH = TrainingBatch(np.array([0, 1, 2, 4, 5]), np.array([0, 3, 1, 5, 6, 9, 10, 10, 11, 0, 2, 9, 3, 1, 2]))
+# The query that a Dual-Cross-Encoder reads beside each passage: of positives and hard negatives their own, by hand.
+BESIDE = np.array([0, 1, 2, 4, 5, 0, 0, 1, 1, 2, 2, 4, 4, 5, 5])
 KNOWN = {(0, 0), (1, 0), (1, 3), (2, 1), (3, 2), (4, 4), (4, 5), (5, 6), (6, 7), (7, 8), (2, 11)}
 
 
@@ -60,17 +70,30 @@ def keep_float64(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("keep_float64")
+@pytest.mark.parametrize("pair_length", [None, 20])
 @pytest.mark.parametrize(
     ("chunk", "batch_tokens", "shared", "alpha"),
     [(1, 10**6, True, 0.0), (2, 40, False, 0.3), (3, 8, True, 1.0), (100, 1000, False, 0.0)],
 )
 def test_a_step_in_chunks(
-    tiny_model: Path, texts: Texts, examples: Examples, chunk: int, batch_tokens: int, shared: bool, alpha: float
+    tiny_model: Path,
+    texts: Texts,
+    examples: Examples,
+    chunk: int,
+    batch_tokens: int,
+    shared: bool,
+    alpha: float,
+    pair_length: int | None,
 ) -> None:
-    """Also where a chunk is read in parts of similar length."""
-    whole, parts = (tiny_encoder(tiny_model, shared=shared) for _ in range(2))
+    """Also where a chunk is read in parts of similar length, and with passages that are read beside queries."""
+    whole, parts = (tiny_encoder(tiny_model, shared=shared, pair_length=pair_length) for _ in range(2))
+    read, beside = texts.passages(BATCH.passages), (texts.query_tokens, BESIDE, texts.passage_tokens, BATCH.passages)
+    if pair_length:
+        alone = read_by(parts, replace(texts, alone=True), 1).passages_of(BATCH, np.arange(15))
+        assert alone.input_ids.equal(read.input_ids), "as in pre-training"
+        read = Inputs.pairs(*beside, whole.template, pair_length).batch()
     queries = whole.encode_queries(texts.queries(BATCH.queries))
-    expected = oracle(queries, whole.encode_passages(texts.passages(BATCH.passages)), whole.scale, alpha)
+    expected = oracle(queries, whole.encode_passages(read), whole.scale, alpha)
     expected.backward()
     in_parts = read_by(parts, texts, chunk, batch_tokens)
     assert contrastive_step(in_parts, BATCH, examples, alpha=alpha) == pytest.approx(expected.item(), abs=1e-12)
@@ -121,3 +144,41 @@ def test_a_chunk_has_the_tokens_of_so_many_longest_passages(tiny_model: Path, te
             passages.value.sum().backward()
         passages.backward()
         assert gradients(encoder) == {}
+
+
+# --- M_ce, by plain binary cross-entropies of the same pairs
+
+HOW = TrainCrossEncoder(model=None, max_length=20, steps=4, batch_size=4, negatives=2, learning_rate=1e-3)
+
+
+@pytest.mark.parametrize(("number", "at_a_time"), [(0, 2), (3, 64)])
+def test_a_step_of_m_ce(
+    tiny_model: Path, texts: Texts, examples: Examples, monkeypatch: pytest.MonkeyPatch, number: int, at_a_time: int
+) -> None:
+    monkeypatch.setattr(module, "PAIRS_AT_A_TIME", at_a_time)
+    model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings(tiny_model), seed=4)
+    sides, dev = (texts.query_tokens, texts.passage_tokens), (pl.DataFrame(), texts.query_tokens)
+    trained = CrossEncoderTask(model, *sides, examples, HOW, seed=3, dev=dev, batch_tokens=40)
+    value = trained.step(number)
+    found = {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+    model.zero_grad()
+
+    epoch, within = divmod(number, 2)
+    items = np.array_split(np.random.default_rng([3, epoch]).permutation(8), 2)[within]
+    batch = draw_batch(examples, items, 2, np.random.default_rng([3, number, 0]))
+
+    def logit(query: int, passage: int) -> torch.Tensor:
+        pair = sides[0], np.array([query]), sides[1], np.array([passage])
+        return model.logits(Inputs.pairs(*pair, model.template, 20).batch())
+
+    losses = []
+    for i, query in enumerate(batch.queries):
+        drawn = batch.passages[4 + 2 * i : 6 + 2 * i]
+        # What is drawn at random for a query without negatives may be relevant.
+        negatives = [p for p in drawn if not examples.is_spared(np.array([query]), np.array([p]))]
+        logits = torch.cat([logit(query, passage) for passage in [batch.passages[i], *negatives]])
+        losses.append(-torch.log(torch.cat([logits[:1].sigmoid(), 1 - logits[1:].sigmoid()])))
+    expected = torch.cat(losses).mean()
+    expected.backward()
+    assert value == pytest.approx(expected.item(), rel=1e-5)
+    torch.testing.assert_close(found, {name: p.grad for name, p in model.named_parameters()}, rtol=1e-4, atol=1e-6)

@@ -1,4 +1,4 @@
-"""What one of two processes does: its part of a batch, and its windows of views; test_distributed.py starts both."""
+"""What one of two processes does: its part of a batch, and its windows of a pool; test_distributed.py starts both."""
 
 import sys
 from pathlib import Path
@@ -9,10 +9,7 @@ import torch
 from torch import nn
 
 from gnn_encoder.base import distributed
-from gnn_encoder.base.matrix import Origin
-from gnn_encoder.dual_cross.views import generated_examples, view_inputs
-from gnn_encoder.text import corpus
-from gnn_encoder.text.corpus import encode_corpus, transform_corpus
+from gnn_encoder.dual_cross.views import generated_examples
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import shared_rows
@@ -37,31 +34,21 @@ def summed(loss: float, parameters: list[nn.Parameter]) -> tuple[float, list[tor
     return sum_value(loss), [parameter.grad for parameter in parameters]
 
 
-def write_views(encoder: DualEncoder, generated: TextTokens, passages: TextTokens, folder: Path) -> None:
-    origin = Origin(model_fingerprint="model", input_fingerprint="input")
-    read, doubled = view_inputs(encoder, generated, passages, 3), folder.with_name(f"{folder.name}-doubled")
-    encode_corpus(encoder, read, folder, dtype="float32", batch_tokens=64, origin=origin, views=3)
-    transform_corpus(folder, doubled, dtype="float32", origin=origin, transform=lambda _, block: 2 * block)
-
-
 def work(folder: Path) -> dict[str, Any]:
     """All cases; alone, with one process, it is what must come of them."""
     encoder = DualEncoder.load(folder / "encoder", precision="fp32")
     tokens = TextTokens.open(folder / "queries"), TextTokens.open(folder / "passages")
     unused = nn.Parameter(torch.zeros(2))
     texts = Texts(encoder, *tokens, chunk_size=3)
-    found = {
+    return {
         "steps": [step(texts, ASKED, alpha) for alpha in ALPHAS],
         "unused": summed(0.0, [unused])[1],
         "pool": shared_rows(np.arange(5), 2, 1, lambda part: torch.from_numpy(part)[:, None] / 8 + distributed.rank()),
     }
-    write_views(encoder.for_inference(), *tokens, folder / f"views-of-{distributed.world_size()}")
-    return found
 
 
 def main(folder: Path) -> None:
     torch.set_num_threads(1)
-    corpus.WINDOW = 7
     with distributed.session():
         torch.save(work(folder), folder / f"{distributed.rank()}.pt")
 

@@ -1,6 +1,6 @@
 """The tables that stages exchange: their schemas, and the check that a file has the expected schema."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError, not_built
+from gnn_encoder.base.matrix import Rows, resume_windows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -124,6 +125,20 @@ def write_part(path: Path, schema: pa.Schema, batches: Batches, row_group: int =
         for batch in batches:
             table = pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
             writer.write_table(table.cast(schema), row_group_size=row_group)
+
+
+def resume_tables(
+    folder: Path, schema: pa.Schema, rows: int, window: int, make: Callable[[int, Rows], pa.Table], **bar: str
+) -> list[Path]:
+    """Make a table in parts, as `resume_windows` does; `make` gets a window's number and its rows."""
+
+    def tables(numbers: Iterator[int]) -> Iterator[tuple[int, pa.Table]]:
+        return ((one, make(one, np.arange(one * window, min(rows, (one + 1) * window)))) for one in numbers)
+
+    def write(path: Path, number: int, table: pa.Table) -> None:
+        write_part(path, schema, [table])
+
+    return resume_windows(folder, "part-{:06d}.parquet", rows, window, tables, write, **bar)
 
 
 def batched(rows: Iterable[Row]) -> Iterator[list[Row]]:

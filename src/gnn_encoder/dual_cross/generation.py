@@ -4,7 +4,6 @@ They are drawn by top-k sampling (Fan et al. 2018), in windows of passages, each
 are the same for any number of devices and after a resumed run, which makes no finished window again.
 """
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +16,8 @@ from torch import Tensor
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from gnn_encoder.base import distributed
-from gnn_encoder.base.matrix import Matrix, Numbers, Rows, gather_rows, resume_windows
-from gnn_encoder.base.tables import QUERIES, write_part, write_table
+from gnn_encoder.base.matrix import Matrix, Rows, gather_rows
+from gnn_encoder.base.tables import QUERIES, resume_tables, write_table
 from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.text.batches import Batch, Inputs, prepare_rows
@@ -100,7 +99,9 @@ def generate_queries(
         qids = [f"{pid}-{view}" for pid in pids for view in range(views)]
         return pa.table([qids, texts.reshape(-1).tolist(), [[]] * len(qids)], schema=QUERIES)
 
-    _write_windows(target, work, len(tokens), generate, "generate queries")
+    parts = resume_tables(work, QUERIES, len(tokens), WINDOW, generate, label="generate queries", unit="passages")
+    write_table(target, QUERIES, map(pq.read_table, parts))
+    distributed.barrier()
 
 
 def choose_queries(
@@ -126,7 +127,9 @@ def choose_queries(
         kept = np.lexsort((-cosines, is_repeated), axis=-1)[:, : params.dual_cross.views]
         return texts[(kept + generated * np.arange(len(passages))[:, None]).reshape(-1)].to_arrow()
 
-    _write_windows(target, work, len(embeddings), choose, "choose queries")
+    parts = resume_tables(work, QUERIES, len(embeddings), WINDOW, choose, label="choose queries", unit="passages")
+    write_table(target, QUERIES, map(pq.read_table, parts))
+    distributed.barrier()
 
 
 def cosines_to(passages: NDArray[np.floating], queries: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -135,22 +138,3 @@ def cosines_to(passages: NDArray[np.floating], queries: NDArray[np.float32]) -> 
     lengths = np.linalg.norm(wide, axis=-1)[:, None] * np.linalg.norm(queries, axis=-1)
     found: NDArray[np.float32] = np.einsum("nd,nqd->nq", wide, queries) / np.maximum(lengths, np.finfo(np.float32).tiny)
     return found
-
-
-def _write_windows(target: Path, work: Path, passages: int, make: Callable[[int, Rows], pa.Table], label: str) -> None:
-    """Write a QUERIES table, of windows of passages; those that an interrupted run left in `work` are not made again.
-
-    `make` gets a window's number and the rows of its passages.
-    """
-
-    def tables(windows: Numbers) -> Iterator[tuple[int, pa.Table]]:
-        for window in windows:
-            yield window, make(window, np.arange(window * WINDOW, min(passages, (window + 1) * WINDOW)))
-
-    def write(path: Path, number: int, table: pa.Table) -> None:
-        write_part(path, QUERIES, [table])
-
-    name = "part-{:06d}.parquet"
-    files = resume_windows(work, name, passages, WINDOW, tables, write, label=label, unit="passages")
-    write_table(target, QUERIES, map(pq.read_table, files))
-    distributed.barrier()

@@ -17,16 +17,8 @@ import polars as pl
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import (
-    AutoModelForCausalLM,
-    AutoModelForSeq2SeqLM,
-    EncoderDecoderConfig,
-    EncoderDecoderModel,
-    PreTrainedModel,
-    PreTrainedTokenizerBase,
-)
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM, EncoderDecoderConfig, EncoderDecoderModel
 
-from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import WORK
 from gnn_encoder.base.judgements import relevant_pairs
@@ -36,7 +28,7 @@ from gnn_encoder.pipeline.params import Encoder, Params
 from gnn_encoder.text.batches import Batch, single_batch
 from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.device import autocast, device
-from gnn_encoder.text.encoder import TextModel, allow_length
+from gnn_encoder.text.encoder import HeadedModel, allow_length
 from gnn_encoder.text.pretrained import Source, attention_implementation, load_model, load_tokenizer
 from gnn_encoder.text.tokens import Template, TextTokens
 from gnn_encoder.train.examples import BatchSampler, local_share
@@ -50,14 +42,10 @@ FRESH_RATE = 3.0  # factor on the learning rate of what is new to its task: cros
 Transformer = Any  # parts of transformers' models are typed as Tensor | Module
 
 
-class QueryGenerator(TextModel):
+class QueryGenerator(HeadedModel):
     """A sequence-to-sequence transformer with its tokenizer: warm-started from an encoder, or T5, BART and the like."""
 
-    model: Transformer
-
-    def __init__(self, *, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, precision: str) -> None:
-        super().__init__(tokenizer, precision)
-        self.model = model
+    kind = AutoModelForSeq2SeqLM
 
     @classmethod
     def from_encoder(cls, source: Source, params: Encoder, *, seed: int) -> Self:
@@ -66,17 +54,9 @@ class QueryGenerator(TextModel):
         model = warm_start(source, Template(tokenizer), dropout=params.dropout, seed=seed)
         return cls(model=model, tokenizer=tokenizer, precision=params.precision).to(device())
 
-    @classmethod
-    def load(cls, source: Source, *, precision: str = "auto") -> Self:
-        """A trained model: a folder written by `save`, or any model that `AutoModelForSeq2SeqLM` opens."""
-        model = load_model(source, dropout=0.0, kind=AutoModelForSeq2SeqLM)
-        return cls(model=model, tokenizer=load_tokenizer(source), precision=precision).to(device())
-
-    def save(self, folder: Path) -> None:
-        """Write a folder that `AutoModelForSeq2SeqLM` opens."""
-        if distributed.is_first():
-            self.model.save_pretrained(folder, state_dict=_unshared(self.model))
-            self.tokenizer.save_pretrained(folder)
+    def save(self, folder: Path, **how: Any) -> None:
+        """As of other models; nothing that is stored is shared."""
+        super().save(folder, state_dict=_unshared(self.model), **how)
 
     def freeze_lower(self, layers: int) -> None:
         """Exclude the encoder's lowest `layers` layers from training; the embeddings, shared by the decoder, learn."""
@@ -193,11 +173,8 @@ class GeneratorTask:
 
     def __post_init__(self) -> None:
         self.modules: dict[str, nn.Module] = {"generator": self.model}
-        self._batches = BatchSampler(len(self.pairs), self.steps, self.batch_size, self.seed)
+        self._batches = BatchSampler(len(self.pairs), self.batch_size, self.seed)
         self.model.train()
-
-    def __len__(self) -> int:
-        return self.steps
 
     def batch(self, side: str, items: Rows) -> Batch:
         """The queries or the passages of some pairs, padded; `side` is their column."""
@@ -249,7 +226,7 @@ def make_generator(params: Params, folder: Path) -> None:
     """
     section, base, seed = params.dual_cross.generator, params.encoder, params.seed
     if section.model is not None:
-        QueryGenerator.load(Source(section.model), precision=base.precision).save(folder)
+        QueryGenerator.load(section.model, precision=base.precision).save(folder)
         log.info("%s: used as it is, nothing is trained", section.model)
         return
     model = QueryGenerator.from_encoder(Source.of(base), base, seed=seed)

@@ -17,8 +17,7 @@ from gnn_encoder.text.batches import Inputs
 from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
-from gnn_encoder.train.dev import Views
-from gnn_encoder.train.examples import Examples, Ragged
+from gnn_encoder.train.examples import Examples, Ragged, draw
 
 log = logging.getLogger(__name__)
 
@@ -36,22 +35,14 @@ def view_inputs(encoder: DualEncoder, queries: TextTokens, passages: TextTokens,
     """The inputs of E_P: row r is generated query r with passage r // views, d_j^i = CE_d(q_j^i + d_j) (Eq. 10)."""
     length = encoder.settings.pair_length
     assert length is not None, "this encoder reads passages alone"
-    return Inputs(
-        first=queries,
-        second=passages,
-        size=len(passages) * views,
-        rows_of=lambda rows: (rows, rows // views),
-        template=encoder.template,
-        pair_length=length,
-        single_length=length,
-    )
+    size = len(passages) * views
+    return Inputs(queries, passages, size, lambda rows: (rows, rows // views), encoder.template, length, views)
 
 
-def open_views(encoder: DualEncoder, section: DualCross) -> Views:
+def open_views(encoder: DualEncoder, section: DualCross) -> Inputs:
     """What E_P reads in search, as section `dual_cross` says."""
     passages = open_passages(encoder)
-    queries = open_generated(encoder, len(passages), section.views)
-    return Views(inputs=view_inputs(encoder, queries, passages, section.views), count=section.views)
+    return view_inputs(encoder, open_generated(encoder, len(passages), section.views), passages, section.views)
 
 
 def generated_examples(
@@ -62,10 +53,7 @@ def generated_examples(
     So many `queries` are drawn at random, or all. There are no hard negatives. If a batch holds several queries of one
     passage, the passage counts as relevant for each of them, so that it is not a negative for any.
     """
-    total = n_passages * views
-    rows = np.arange(total)
-    if queries is not None and queries < total:
-        rows = np.sort(np.random.default_rng(seed).choice(total, size=queries, replace=False))
+    rows = draw(n_passages * views, queries, seed)
     passages = rows // views
     return Examples(
         queries=rows,

@@ -123,7 +123,7 @@ def properties_of(split: str, similarities: NDArray[np.float64], labelled: Rows,
         flags = pairs.with_columns(pl.Series(LABELLED, np.isin(found, labelled)), pl.Series(CUT, read.is_cut(found)))
         flags = flags.group_by("query").agg(pl.col(LABELLED, CUT).any().replace_strict({True: "yes", False: "no"}))
         table = table.join(flags, on="query", how="left", maintain_order="left")
-    return table.drop("query"), About(thirds=bounds, passage_length=read.single_length, left_out=left_out)
+    return table.drop("query"), About(thirds=bounds, passage_length=read.length, left_out=left_out)
 
 
 def nearest_similarity(queries: NDArray[np.float32], blocks: Iterable[NDArray[np.float32]]) -> NDArray[np.float64]:

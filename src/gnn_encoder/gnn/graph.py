@@ -46,8 +46,6 @@ class Graph:
         self.n, self.k = self.passages.shape
         self.m = n_passages
         flat = self.passages.reshape(-1)
-        if len(self.score) != len(flat):
-            raise ValueError(f"score has {len(self.score)} numbers: must have one for each of the {len(flat)} edges")
         if len(flat) and not (0 <= flat.min() and flat.max() < n_passages):
             raise ValueError(f"passages are {flat.min()} to {flat.max()}: must be rows of the {n_passages} passages")
         self.indptr = starts(flat, n_passages)
@@ -108,13 +106,6 @@ def write_nodes(folder: Path, *, training: Path, unlabelled: Path, rows: Rows) -
             first += len(batch)
 
     write_table(folder / project.NODES.name, QUERIES, queries())
-
-
-def draw(count: int, size: int | None, seed: int) -> Rows:
-    """`size` of `count` rows at random, ascending; all rows if `size` is None or at least `count`."""
-    if size is None or size >= count:
-        return np.arange(count)
-    return np.sort(np.random.default_rng(seed).choice(count, size=size, replace=False))
 
 
 def labelled_first(

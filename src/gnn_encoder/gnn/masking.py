@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,57 +15,6 @@ from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch, loca
 
 WHOLE = 50_000  # a corpus of at most so many passages is in a softmax over the corpus whole
 SAMPLE = 16_384  # random passages of a larger one
-
-
-class Step(NamedTuple):
-    """The items of the examples that train in one step, and all of their fold Q_t if these are masked, or else none."""
-
-    items: Rows
-    fold: Rows
-
-
-@dataclass(kw_only=True)
-class MaskedSchedule:
-    """The steps of a phase. Each pass splits the queries at random into about 1 / beta folds.
-
-    Each fold in turn is Q_t and trains in batches, while all other queries are Q_g: this is one round. With a beta of
-    5% a pass has 20 rounds. What trains without masks, as the control does, has the same steps, so that nothing but
-    the method differs.
-    """
-
-    n_items: int
-    steps: int
-    batch_size: int
-    beta: float
-    seed: int
-    before: int = 0  # steps that another phase has trained before, behind which these go on
-    masked: bool = True  # whether a step names its fold; if not, it masks nothing
-
-    def __post_init__(self) -> None:
-        if self.n_items < self.rounds:
-            need = f"{self.rounds} folds need at least {self.rounds} training queries"
-            raise UserError(f"mgt.beta is {self.beta}: {need}, there are {self.n_items}; raise mgt.beta or add queries")
-        self._at = 0, self._pass(0)
-
-    @property
-    def rounds(self) -> int:
-        """Folds of a pass."""
-        return fold_count(self.beta)
-
-    def step(self, number: int) -> Step:
-        """Step `number`, from 0 on. Where there are no steps, it is what they would be."""
-        one, within = divmod(self.before + number, len(self._at[1]))
-        if one != self._at[0]:
-            self._at = one, self._pass(one)
-        return self._at[1][within]
-
-    def _pass(self, number: int) -> list[Step]:
-        order = np.random.default_rng([self.seed, number]).permutation(self.n_items)
-        return [
-            Step(items, fold if self.masked else fold[:0])
-            for fold in np.array_split(order, self.rounds)
-            for items in np.array_split(fold, max(1, round(len(fold) / self.batch_size)))
-        ]
 
 
 def fold_count(beta: float) -> int:
@@ -121,28 +69,55 @@ def positives_of(examples: Examples, items: Rows) -> tuple[Rows, Rows, NDArray[n
     return query, examples.positives.values[at], weight.astype(np.float32)
 
 
-@dataclass(frozen=True)
+@dataclass(kw_only=True)
 class Supervision:
-    """What a phase, or the control, trains on, and the dev sample that scores it."""
+    """The steps of a phase, or of the control: what each trains on, and the dev sample that scores them.
+
+    Each pass splits the queries at random into about 1 / beta folds. Each fold in turn is Q_t and trains in batches,
+    while all other queries are Q_g: this is one round. With a beta of 5% a pass has 20 rounds. What trains without
+    masks, as the control does, has the same steps, so that nothing but the method differs.
+    """
 
     examples: Examples
-    schedule: MaskedSchedule
+    dev: DevSample
+    steps: int
+    batch_size: int
+    beta: float
     negatives: int
     seed: int
-    dev: DevSample
+    before: int = 0  # steps that another phase has trained before, behind which these go on
+    masked: bool = True
 
-    def __len__(self) -> int:
-        return self.schedule.steps
+    def __post_init__(self) -> None:
+        n, self.rounds = len(self.examples), fold_count(self.beta)
+        if n < self.rounds:
+            need = f"{self.rounds} folds need at least {self.rounds} training queries"
+            raise UserError(f"mgt.beta is {self.beta}: {need}, there are {n}; raise mgt.beta or add queries")
+        self._at = 0, self._pass(0)
+        if self.steps:
+            local_share(self.items(0)[0])  # too many processes are told before the training
 
-    def batch(self, number: int) -> tuple[TrainingBatch, Rows]:
-        """The batch of step `number`, of all ranks, and the queries of its fold Q_t, which are masked."""
-        items, masked = self.items(number)
-        return draw_batch(self.examples, items, self.negatives, self._generator(number)), masked
+    def _pass(self, number: int) -> list[tuple[Rows, Rows]]:
+        """Its steps: the items that train, and their whole fold."""
+        order = np.random.default_rng([self.seed, number]).permutation(len(self.examples))
+        return [
+            (items, fold)
+            for fold in np.array_split(order, self.rounds)
+            for items in np.array_split(fold, max(1, round(len(fold) / self.batch_size)))
+        ]
 
     def items(self, number: int) -> tuple[Rows, Rows]:
-        """The items of step `number`, and the masked queries."""
-        items, fold = self.schedule.step(number)
-        return items, self.examples.queries[fold]
+        """The items of step `number`, of all ranks, and the queries of their fold Q_t if these are masked, or none."""
+        one, within = divmod(self.before + number, len(self._at[1]))
+        if one != self._at[0]:
+            self._at = one, self._pass(one)
+        items, fold = self._at[1][within]
+        return items, self.examples.queries[fold if self.masked else fold[:0]]
+
+    def batch(self, number: int) -> tuple[TrainingBatch, Rows]:
+        """The batch of step `number`, of all ranks, and the masked queries."""
+        items, masked = self.items(number)
+        return draw_batch(self.examples, items, self.negatives, self._generator(number)), masked
 
     def scored(self, number: int, near: Callable[[Rows], Rows]) -> CorpusSample:
         """The passages that step `number` scores: a small corpus whole, or else a sample.
@@ -157,7 +132,7 @@ class Supervision:
         return CorpusSample.draw(m, np.concatenate([positives, near(items)]), SAMPLE, self._generator(number, 1))
 
     def _generator(self, number: int, *draw: int) -> np.random.Generator:
-        return np.random.default_rng([self.seed, self.schedule.before + number, *draw])
+        return np.random.default_rng([self.seed, self.before + number, *draw])
 
 
 def supervise(
@@ -170,16 +145,15 @@ def supervise(
     before: int = 0,
     masked: bool | None = None,
 ) -> Supervision:
-    """The steps of a phase, with what they train on. Arguments: `MaskedSchedule` and `Supervision`."""
-    schedule = MaskedSchedule(
-        n_items=len(examples),
+    """The steps of a phase as `mgt` says; `masked`: instead of `mgt.masking`."""
+    return Supervision(
+        examples=examples,
+        dev=dev,
         steps=phase.steps,
         batch_size=phase.batch_size,
         beta=mgt.beta,
+        negatives=mgt.negatives,
         seed=seed,
         before=before,
         masked=mgt.masking == "mgt" if masked is None else masked,
     )
-    if phase.steps:
-        local_share(schedule.step(0).items)  # too many processes are told before the training
-    return Supervision(examples, schedule, mgt.negatives, seed, dev)

@@ -16,16 +16,7 @@ from torch import Tensor
 
 from gnn_encoder.base.matrix import Matrix, Rows, Scores, check_shape, gather_rows, open_matrix
 from gnn_encoder.base.tables import ATTENTION
-from gnn_encoder.gnn.graph import (
-    Bools,
-    EdgeFeatures,
-    Graph,
-    Labels,
-    open_features,
-    open_graph,
-    open_labels,
-    open_nodes,
-)
+from gnn_encoder.gnn.graph import Bools, EdgeFeatures, Graph, Labels, open_features, open_graph, open_labels, open_nodes
 from gnn_encoder.gnn.network import GNNConfig, Informed, QueryPassageGNN
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import MGT, Params

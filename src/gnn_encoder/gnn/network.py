@@ -121,11 +121,7 @@ class QueryPassageGNN(nn.Module):
                 self.gate.bias.fill_(GATE_BIAS)
 
     def interactive_queries(
-        self,
-        h_q: Tensor,
-        neighbours: Tensor,
-        features: Features | None = None,
-        keep: Tensor | None = None,
+        self, h_q: Tensor, neighbours: Tensor, features: Features | None = None, keep: Tensor | None = None
     ) -> Tensor:
         r"""Passage-interactive query embeddings.
 
@@ -133,13 +129,12 @@ class QueryPassageGNN(nn.Module):
             \tilde h_q &= \mathrm{GAT}(\{h_p\}_{p \in P_q} \cup \{h_q\})    && (Eq. 6)
             h'_q &= W_{pq} [\tilde h_q \| h_q] + b_{pq}                     && (Eq. 7)
 
-        With one layer, h'_q = h_q. The neighbours are the *cached* embeddings of each query's passages. Features of
-        (q, p) and (q, q) are passed only with "cross_encoder". `keep` is False where the graph has no edge.
+        With one layer there is none of this, and h'_q = h_q. The neighbours are the *cached* embeddings of each query's
+        passages. Features of (q, p) and (q, q) are passed only with "cross_encoder". `keep` is False where the graph
+        has no edge.
 
         *Shape:* h_q (u, d), neighbours (u, k, d), features (u, k, d_e) and (u, d_e), keep (u, k) -> (u, d).
         """
-        if self.config.layers == 1:
-            return h_q
         gathered = self.query_attention.dense(h_q, neighbours, features, keep)
         combined: Tensor = self.combine(torch.cat([gathered, h_q], dim=1))
         return combined
@@ -153,7 +148,8 @@ class QueryPassageGNN(nn.Module):
         edge_passage: Tensor,
         features: Features | None = None,
         labelled: Tensor | None = None,
-        labels: tuple[Tensor, Tensor] | None = None,
+        *,
+        labels: tuple[Tensor, Tensor],
     ) -> Informed:
         r"""Query-interactive passage embeddings.
 
@@ -189,16 +185,13 @@ class QueryPassageGNN(nn.Module):
             informed = F.normalize(informed, dim=1)
         return Informed(informed, attention, gate)
 
-    def _own(self, h_p: Tensor, h_q: Tensor, labels: tuple[Tensor, Tensor] | None) -> Tensor:
+    def _own(self, h_p: Tensor, h_q: Tensor, labels: tuple[Tensor, Tensor]) -> Tensor:
         """W_p h_p + n_p^-a W_l A sum of labelled h_q. *Shape:* (n, d), (u, d), two of (L,) -> (n, d)."""
-        mapped = h_p @ self.W_p.T
-        if labels is None:
-            return mapped
         ones = h_q.new_ones(len(labels[0]), 1)
         total = segment_weighted_sum(ones, h_q.unsqueeze(1), *labels, len(h_p)).squeeze(1)
         count = torch.bincount(labels[1], minlength=len(h_p))
         scale = count.clamp(min=1).to(h_p.dtype) ** -self.exponent
-        return mapped + scale.unsqueeze(1) * (total @ (self.W_l @ self.A).T)
+        return h_p @ self.W_p.T + scale.unsqueeze(1) * (total @ (self.W_l @ self.A).T)
 
     def groups(self, learning_rate: float) -> list[dict[str, Any]]:
         """Parameter groups of AdamW, by how fast they learn."""

@@ -1,7 +1,6 @@
 """What is trained: the GNN on cached embeddings, or together with the encoder."""
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from gnn_encoder.text.corpus import embed_passages, embed_queries
 from gnn_encoder.text.device import device
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import DevSample, no_grad_eval, reciprocal_ranks, shared_rows
-from gnn_encoder.train.dual_encoder import Representations, Texts, batch_loss
+from gnn_encoder.train.dual_encoder import Fixed, Representations, Texts, backward, batch_loss
 from gnn_encoder.train.examples import Examples, local_part, local_share
 from gnn_encoder.train.loop import parameter_group
 
@@ -70,16 +69,6 @@ def subgraph_of(neighbourhood: Neighbourhood, wanted: Rows, masked: Rows) -> tup
     subgraph = neighbourhood.around(passages, propagation_mask(neighbourhood.graph.n, masked))
     check_no_leak(masked, subgraph.queries)
     return subgraph, position
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """Embeddings that do not learn, where others are `Representations`."""
-
-    value: Tensor
-
-    def backward(self) -> None:
-        """Nothing: no parameter made them."""
 
 
 def fixed(vectors: Matrix) -> Fixed:
@@ -169,12 +158,10 @@ class GNNTask:
         scale: float,
     ) -> None:
         self.modules: dict[str, nn.Module] = {**embeddings.modules, "gnn": gnn}
+        self.steps = supervision.steps
         self._gnn, self._supervision, self._embeddings = gnn, supervision, embeddings
         self._neighbourhood, self._deployed = graphs
         self._scale = scale
-
-    def __len__(self) -> int:
-        return len(self._supervision)
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch by Algorithm 1, lines 7-11 (Eq. 6-12)."""
@@ -184,7 +171,7 @@ class GNNTask:
         queries = self._embeddings.asked(batch.queries[asked])
         informed, nodes = self._informed(self._neighbourhood, subgraph)
         loss = batch_loss(queries.value, informed[position], batch, self._supervision.examples, self._scale)
-        return _backward(loss, queries, *nodes)
+        return backward(loss, queries, *nodes)
 
     def calibrate(self) -> None:
         """Nothing: the factor of the scores is the encoder's."""
@@ -237,7 +224,7 @@ class CorpusTask(GNNTask):
         informed, nodes, sample = self._scored(number, masked)
         how = sample, items, self._supervision.examples, self._factor.exp()
         loss = corpus_loss(queries.value, informed, *how, of=len(everybody))
-        return _backward(loss, queries, *nodes)
+        return backward(loss, queries, *nodes)
 
     def groups(self, rate: float) -> list[dict[str, Any]]:
         """As of `GNNTask`, and the scores' factor."""
@@ -266,10 +253,7 @@ class ControlTask:
     def __init__(self, texts: Texts, dev_texts: TextTokens, supervision: Supervision, passages: NDArray[Any]) -> None:
         self.modules: dict[str, nn.Module] = {"encoder": texts.encoder}
         self._queries, self._supervision, self._passages = LearntEmbeddings(texts, dev_texts), supervision, passages
-        self._scale = texts.encoder.scale
-
-    def __len__(self) -> int:
-        return len(self._supervision)
+        self.steps, self._scale = supervision.steps, texts.encoder.scale
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch by `corpus_loss`, in which h_p stands for h'_p."""
@@ -278,7 +262,7 @@ class ControlTask:
         sample = self._supervision.scored(number, lambda of: negatives.values[members(negatives.offsets, of)[0]])
         queries, passages = self._queries.asked(examples.queries[items]), self._rows(sample.passages)
         loss = corpus_loss(queries.value, passages, sample, items, examples, self._scale, of=len(everybody))
-        return _backward(loss, queries)
+        return backward(loss, queries)
 
     def evaluate(self) -> float:
         """Dev RR@10."""
@@ -289,11 +273,3 @@ class ControlTask:
 
     def _rows(self, rows: Rows) -> Tensor:
         return fixed(gather_rows(self._passages, rows).astype(np.float32)).value
-
-
-def _backward(loss: Tensor, *sides: Representations | Fixed) -> float:
-    """The gradients of a loss, passed on to what made the embeddings. Returns the loss."""
-    loss.backward()
-    for side in sides:
-        side.backward()
-    return loss.item()

@@ -66,11 +66,12 @@ class DevQueries:
 
     def __init__(self, encoder: DualEncoder, cached: NDArray[Any], params: Params) -> None:
         table = project.queries("dev")
-        self.tokens, self._encoder, self._cached, self._params = open_queries(table, encoder), encoder, cached, params
-        self._pairs = relevant_pairs(table, project.POSITIVES, project.PASSAGES)
-        self._own = Identical.read(project.IDENTICAL, "dev").own
-        hits = partial(answered, queries=table, passages=project.PASSAGES)
-        self._answered = hits if judged_by_answers(table) else None
+        self.tokens, self._encoder, self._params = open_queries(table, encoder), encoder, params
+        self._size = CACHED_QUERIES if len(cached) <= CACHED_PASSAGES else params.dev.queries
+        pairs = relevant_pairs(table, project.POSITIVES, project.PASSAGES)
+        hits = partial(answered, queries=table, passages=project.PASSAGES) if judged_by_answers(table) else None
+        own = Identical.read(project.IDENTICAL, "dev").own
+        self._draw = partial(draw_dev, pairs, self.embed, cached, seed=params.seed, answered=hits, own=own)
 
     def embed(self, rows: Rows) -> Matrix:
         """E_Q of some queries by the present weights. *Shape:* (q,) -> (q, d)."""
@@ -79,16 +80,11 @@ class DevQueries:
 
     def to_look_up(self) -> DevSample:
         """The sample that ranks passages of the cache: more queries rank a larger corpus than could be encoded."""
-        few = len(self._cached) <= CACHED_PASSAGES
-        return self._draw(CACHED_QUERIES if few else self._params.dev.queries, CACHED_PASSAGES)
+        return self._draw(size=self._size, whole=CACHED_PASSAGES)
 
     def to_encode(self) -> DevSample:
         """The sample that ranks passages which the encoder reads at each evaluation."""
-        return self._draw(self._params.dev.queries, WHOLE)
-
-    def _draw(self, size: int, whole: int) -> DevSample:
-        how: dict[str, Any] = {"depth": POOL_DEPTH, "seed": self._params.seed, "answered": self._answered}
-        return draw_dev(self._pairs, self.embed, self._cached, size=size, whole=whole, own=self._own, **how)
+        return self._draw(size=self._params.dev.queries, whole=WHOLE)
 
 
 def draw_dev(
@@ -98,7 +94,6 @@ def draw_dev(
     *,
     size: int,
     whole: int,
-    depth: int,
     seed: int,
     answered: Answered | None = None,
     own: pl.DataFrame | None = None,
@@ -109,14 +104,14 @@ def draw_dev(
     and those of M_de's top passages of this query that hold one. The other passages of the pool count as not relevant.
 
     At most `size` of the queries in `pairs` (columns query, passage), judged relevant, rank a corpus of at most `whole`
-    passages whole, or else a pool to which each adds `depth`; `own`: as in `dev_sample`.
+    passages whole, or else a pool to which each adds `POOL_DEPTH`; `own`: as in `dev_sample`.
 
     *Shape:* embed, E_Q, (q,) -> (q, d), cached, M_de's passage embeddings, (m, d).
     """
     rows, m = sample_queries(pairs, size, seed), len(cached)
     retrieved: Rows = np.empty((len(rows), 0), dtype=np.int64)
     if m > whole or answered is not None:
-        retrieved, _ = array_top_k(cached, embed(rows), min(depth, m), name="candidates of dev queries")
+        retrieved, _ = array_top_k(cached, embed(rows), min(POOL_DEPTH, m), name="candidates of dev queries")
     if answered is not None:
         hits = answered(retrieved_pairs(rows, retrieved))
         pairs = pl.concat([pairs, hits]).unique().sort("query", "passage")
@@ -200,6 +195,6 @@ def fit_phase(
     start: float | None = None,
 ) -> History:
     """Train a task by `fit`, with so many dev scores; the phase is named after `folder`."""
-    log.info("%s: %d steps, %d rounds a pass over the queries", title, len(task), supervision.schedule.rounds)
+    log.info("%s: %d steps, %d rounds a pass over the queries", title, task.steps, supervision.rounds)
     how: dict[str, Any] = {"seed": supervision.seed, "evaluations": evaluations, "start": start}
     return fit(task, groups, folder, name=folder.name, title=title, **how)

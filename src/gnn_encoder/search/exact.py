@@ -6,7 +6,6 @@ one selection of the k least numbers finds the best passages with their ties, in
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.matrix import Matrix, Rows, Scores, array_blocks, check_finite, open_matrix
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, array_blocks, check_finite
 
 MERGE_ENTRIES = 2**22  # results of one chunk of queries that are merged at a time
 SCORES = 2**25  # scores of a block that become keys on a GPU at a time: 256 MiB, and four times that on the way
@@ -22,11 +21,6 @@ HALF, MOST = 2**32 - 1, 2**31 - 1  # the lower 32 bits of a number, and all of a
 MISSING = np.finfo(np.float32).min  # FAISS's score where it found nothing
 Keys = NDArray[np.int64]  # or a torch.Tensor of int64
 Ranking = tuple[Rows, Scores]  # of passages; *Shape:* (queries, depth) both, best first
-
-
-def exact_top_k(embeddings_folder: Path, queries: Matrix, k: int, *, name: str = "k") -> Ranking:
-    """As `array_top_k`, in a matrix on disk with one vector a passage."""
-    return array_top_k(open_matrix(embeddings_folder), queries, k, name=name)
 
 
 def array_top_k(matrix: NDArray[Any], queries: Matrix, k: int, *, name: str = "k") -> Ranking:

@@ -47,13 +47,10 @@ class Batch:
         width, taken = padded(int(self.lengths[rows].max())), torch.from_numpy(rows)
         return Batch(*(field[taken, :width] for field in vars(self).values()))
 
-    def to(self, device: torch.device) -> "Batch":
-        """The same batch on another device."""
-        return Batch(*(send(field, device) for field in vars(self).values()))
-
     def arguments(self, model: nn.Module) -> dict[str, Tensor]:
         """Keyword arguments to call `model` with, on its device; without token types where it distinguishes none."""
-        arguments = dict(vars(self.to(next(model.parameters()).device)))
+        place = next(model.parameters()).device
+        arguments = {name: send(field, place) for name, field in vars(self).items()}
         if getattr(model.config, "type_vocab_size", 0) <= 1:
             del arguments["token_type_ids"]
         return arguments
@@ -93,36 +90,32 @@ def encode_by_length(encode: Callable[[Batch], Tensor], batch: Batch, batch_toke
     return found[torch.from_numpy(np.concatenate(parts)).argsort().to(found.device)]
 
 
+NO_TEXT = TextTokens.of_ids([[]])  # one text without tokens
+
+
 @dataclass(frozen=True)
 class Inputs:
-    """Rows that become batches: each a pair of texts, or where `rows_of` has no first one (-1), the second alone."""
+    """Rows that become batches: each a pair of texts, or where `first` is `NO_TEXT`, the second alone."""
 
     first: TextTokens
     second: TextTokens
     size: int
     rows_of: Callable[[Rows], tuple[Rows, Rows]]  # of texts in `first` and in `second`
     template: Template
-    pair_length: int  # most tokens of a pair, special ones included
-    single_length: int  # the same of a text alone
+    length: int  # most tokens, special ones included
+    views: int = 1  # rows of a passage, one behind the other
 
     @classmethod
     def singles(cls, tokens: TextTokens, template: Template, length: int) -> Self:
         """Single texts of at most `length` tokens: row r is text r."""
-        return cls(tokens, tokens, len(tokens), lambda rows: (np.full(len(rows), -1), rows), template, length, length)
+        return cls(NO_TEXT, tokens, len(tokens), lambda rows: (np.zeros_like(rows), rows), template, length)
 
     @classmethod
     def pairs(
-        cls,
-        first: TextTokens,
-        first_rows: Rows,
-        second: TextTokens,
-        second_rows: Rows,
-        template: Template,
-        length: int,
+        cls, first: TextTokens, first_rows: Rows, second: TextTokens, second_rows: Rows, template: Template, length: int
     ) -> Self:
         """Row r is pair r. *Shape:* rows (n,) both."""
-        size, rows_of = len(first_rows), lambda rows: (first_rows[rows], second_rows[rows])
-        return cls(first, second, size, rows_of, template, length, length)
+        return cls(first, second, len(first_rows), lambda rows: (first_rows[rows], second_rows[rows]), template, length)
 
     def __len__(self) -> int:
         return self.size
@@ -130,14 +123,12 @@ class Inputs:
     def lengths(self, rows: Rows) -> NDArray[np.int64]:
         """Tokens of each row without special ones; batches are sorted by this. *Shape:* (n,)."""
         first, second = self.rows_of(rows)
-        of_second = self.second.lengths(second)
-        pair = np.minimum(self.first.lengths(first) + of_second, self.pair_length)
-        return np.asarray(np.where(first < 0, np.minimum(of_second, self.single_length), pair))
+        return np.asarray(np.minimum(self.first.lengths(first) + self.second.lengths(second), self.length))
 
     def is_cut(self, rows: Rows) -> NDArray[np.bool_]:
-        """Which single texts are longer than `single_length` together with their special tokens. *Shape:* (n,)."""
+        """Which single texts are longer than `length` together with their special tokens. *Shape:* (n,)."""
         specials = len(self.template.single_prefix) + len(self.template.single_suffix)
-        return np.asarray(self.second.lengths(rows) + specials > self.single_length)
+        return np.asarray(self.second.lengths(rows) + specials > self.length)
 
     def batch(self, rows: Rows | None = None) -> Batch:
         """Some rows, or all, with their special tokens, padded. *Shape:* (n,) -> (n, tokens).
@@ -146,25 +137,24 @@ class Inputs:
         last token goes to the longer one, or to the second of two equal ones.
         """
         first_rows, second_rows = self.rows_of(np.arange(len(self)) if rows is None else rows)
-        is_pair, first_rows = first_rows >= 0, np.maximum(first_rows, 0)
-        special = np.where(is_pair, 0, 3) + np.arange(3)[:, None]  # before, between and behind the texts
-        before, between, behind = self.template.special.lengths(special)
-        most = np.where(is_pair, self.pair_length, self.single_length)
-        a, b = np.where(is_pair, self.first.lengths(first_rows), 0), self.second.lengths(second_rows)
-        room = most - before - between - behind
+        is_pair, around = self.first is not NO_TEXT, self.template.special
+        special = np.repeat(np.arange(3)[:, None] + (0 if is_pair else 3), len(second_rows), axis=1)
+        before, between, behind = around.lengths(special)  # the texts
+        a, b = self.first.lengths(first_rows), self.second.lengths(second_rows)
+        room = self.length - before - between - behind
         shorter = np.minimum(np.minimum(a, b), room // 2)
         longer = np.minimum(np.maximum(a, b), room - shorter)
         a, b = np.where(a > b, (longer, shorter), (shorter, longer))
         lengths = np.stack([before, a, between, b, behind])
         ends = lengths.cumsum(axis=0)
-        column = np.arange(np.minimum(most, padded(ends[-1])).max())
-        ids = np.full((len(is_pair), len(column)), self.template.pad, dtype=np.int64)
-        texts = self.template.special, self.first, self.template.special, self.second, self.template.special
+        column = np.arange(min(self.length, padded(int(ends[-1].max()))))
+        ids = np.full((len(second_rows), len(column)), self.template.pad, dtype=np.int64)
+        texts = around, self.first, around, self.second, around
         rows_in = special[0], first_rows, special[1], second_rows, special[2]
         for tokens, taken, count, end in zip(texts, rows_in, lengths, ends, strict=True):
             tokens.fill(ids, taken, count, end - count)
         mask = column < ends[-1][:, None]
-        types = np.where(mask & is_pair[:, None] & (column >= ends[2][:, None]), self.template.second_type, 0)
+        types = np.where(mask & (column >= ends[2][:, None]), self.template.second_type if is_pair else 0, 0)
         return Batch(*map(torch.from_numpy, (ids, mask.astype(np.int64), types)))
 
 
@@ -205,18 +195,16 @@ def encode_rows(
 def encode_windows(
     inputs: Inputs, encode: Callable[[Batch], Tensor], batch_tokens: int, window: int, numbers: Iterable[int]
 ) -> Iterator[tuple[int, Matrix]]:
-    """Yield (number, what `encode` makes of its rows) for some windows; w holds `window` rows from w * `window` on."""
+    """Yield (number, what `encode` makes of its rows) for some windows; w holds `window` rows from w * `window` on.
+
+    A thread makes the batches of the next one meanwhile, so that the GPU need not wait.
+    """
 
     def prepare(number: int) -> Prepared:
         rows = np.arange(number * window, min(len(inputs), (number + 1) * window))
         return prepare_rows(inputs, rows, batch_tokens)
 
-    yield from ((number, encode_prepared(prepared, encode)) for number, prepared in prefetch(prepare, numbers))
-
-
-def prefetch(make: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    """Yield (item, make(item)) of each item. A thread makes the next one meanwhile, so that the GPU need not wait."""
     with ThreadPoolExecutor(max_workers=1) as pool:
-        begun: Iterator[Any] = ((item, pool.submit(make, item)) for item in items)
-        for (item, made), _ in pairwise(chain(begun, [None])):  # the next one is begun before this one is waited for
-            yield item, made.result()
+        begun: Iterator[Any] = ((number, pool.submit(prepare, number)) for number in numbers)
+        for (number, prepared), _ in pairwise(chain(begun, [None])):  # the next one is begun before this is waited for
+            yield number, encode_prepared(prepared.result(), encode)

@@ -10,7 +10,6 @@ import numpy as np
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base import files as scratch
-from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import MANIFEST, fingerprint
 from gnn_encoder.base.matrix import (
     ArrayManifest,
@@ -34,9 +33,7 @@ from gnn_encoder.text.tokens import TextTokens, open_tokens
 
 def passage_inputs(encoder: DualEncoder, tokens: TextTokens) -> Inputs:
     """Passages alone, the input of E_P(p)."""
-    if encoder.settings.pair_length is not None:
-        told = "this encoder reads passages together with a query, not alone; encode views of them (stage encode_views)"
-        raise UserError(f"{encoder.tokenizer.name_or_path}: {told}")
+    assert encoder.settings.pair_length is None, "this encoder reads passages beside queries: stage encode_views"
     return Inputs.singles(tokens, encoder.template, encoder.settings.passage_length)
 
 
@@ -55,7 +52,7 @@ def same_encoder(model: Path, matrix: Path) -> Path | None:
 def encode_corpus(encoder: DualEncoder, inputs: Inputs, folder: Path, *, batch_tokens: int, **how: Any) -> None:
     """Write the matrix of a corpus: what E_P makes of input i, transformed, is row i; `how`: that of `_write`."""
     work = partial(encode_windows, inputs, encoder.encode_passages, batch_tokens, WINDOW)
-    _write(folder, work, (len(inputs), encoder.dimension), **how)
+    _write(folder, work, (len(inputs), encoder.dimension), views=inputs.views, **how)
 
 
 def transform_corpus(source: Path, folder: Path, **how: Any) -> None:

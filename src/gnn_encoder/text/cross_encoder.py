@@ -6,10 +6,9 @@ from typing import Self
 
 import numpy as np
 import pyarrow as pa
-from torch import Tensor, nn
-from transformers import AutoModelForSequenceClassification, PreTrainedTokenizerBase
+from torch import Tensor
+from transformers import AutoModelForSequenceClassification
 
-from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import check_room
 from gnn_encoder.base.matrix import Matrix, Rows, resume_windows
@@ -17,19 +16,16 @@ from gnn_encoder.base.tables import write_part
 from gnn_encoder.pipeline.params import Encoder
 from gnn_encoder.text.batches import WINDOW, Batch, Inputs, encode_windows
 from gnn_encoder.text.device import autocast, device, pool, token_states
-from gnn_encoder.text.encoder import TextModel, check_model
+from gnn_encoder.text.encoder import HeadedModel, check_model
 from gnn_encoder.text.pretrained import Source, load_model, load_tokenizer
 
 PART = "part-{:06d}.parquet"
-KIND = AutoModelForSequenceClassification
 
 
-class CrossEncoder(TextModel):
+class CrossEncoder(HeadedModel):
     """A transformer with a head that gives a query and a passage one logit, of which the sigmoid is the score."""
 
-    def __init__(self, *, model: nn.Module, tokenizer: PreTrainedTokenizerBase, precision: str) -> None:
-        super().__init__(tokenizer, precision)
-        self.model = model
+    kind = AutoModelForSequenceClassification
 
     @classmethod
     def from_pretrained(cls, source: Source, params: Encoder, *, seed: int = 0) -> Self:
@@ -37,22 +33,9 @@ class CrossEncoder(TextModel):
         tokenizer = load_tokenizer(source)
         if tokenizer.cls_token is None:
             raise UserError(f"model {source.model!r} has no [CLS] token, which M_ce reads: name another one")
-        model = load_model(source, dropout=params.dropout, seed=seed, kind=KIND, num_labels=1)
+        model = load_model(source, dropout=params.dropout, seed=seed, kind=cls.kind, num_labels=1)
         check_model(source.model, model, tokenizer)
         return cls(model=model, tokenizer=tokenizer, precision=params.precision).to(device())
-
-    @classmethod
-    def load(cls, folder: Path, *, precision: str = "auto") -> Self:
-        """Read a folder written by `save`."""
-        source = Source(str(folder))
-        model = load_model(source, dropout=0.0, kind=KIND)
-        return cls(model=model, tokenizer=load_tokenizer(source), precision=precision).to(device())
-
-    def save(self, folder: Path) -> None:
-        """Write a folder that `AutoModelForSequenceClassification` opens."""
-        if distributed.is_first():
-            self.model.save_pretrained(folder)  # type: ignore[operator]
-            self.tokenizer.save_pretrained(folder)
 
     def logits(self, batch: Batch) -> Tensor:
         """Relevance logits. *Shape:* (n, tokens) -> (n,)."""

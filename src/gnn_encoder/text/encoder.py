@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 import torch
@@ -52,6 +52,29 @@ class TextModel(nn.Module):
     def prefix_of(self, table: Path) -> str:
         """What is put before each text of a table."""
         return ""
+
+
+class HeadedModel(TextModel):
+    """One transformer with a head, of the class `kind` of transformers."""
+
+    kind: ClassVar[Any]
+
+    def __init__(self, *, model: Any, tokenizer: PreTrainedTokenizerBase, precision: str) -> None:
+        super().__init__(tokenizer, precision)
+        self.model = model
+
+    @classmethod
+    def load(cls, model: str | Path, *, precision: str = "auto") -> Self:
+        """A trained model: a folder written by `save`, or any other that `kind` opens."""
+        source = Source(str(model))
+        opened = load_model(source, dropout=0.0, kind=cls.kind)
+        return cls(model=opened, tokenizer=load_tokenizer(source), precision=precision).to(device())
+
+    def save(self, folder: Path, **how: Any) -> None:
+        """Write a folder that `kind` opens."""
+        if distributed.is_first():
+            self.model.save_pretrained(folder, **how)
+            self.tokenizer.save_pretrained(folder)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,15 +6,15 @@ this gets length 1 (`modules.json` of sentence-transformers, and its Pooling's c
 """
 
 import importlib.util
+import json
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Any, Self
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from torch import nn
 from transformers import (
     AutoConfig,
@@ -45,7 +45,6 @@ UNSAID = {"pooling": "mean", "similarity": "cosine", "query_prefix": "", "passag
 TEMPERATURES = {"cosine": 0.05, "dot": 1.0}
 NO_LIMIT = 1_000_000  # tokens; a tokenizer without a limit states a larger number
 FOR_QUERIES, FOR_PASSAGES = ("query",), ("document", "passage", "corpus")  # words in the names of prompts
-T = TypeVar("T")
 
 
 def resolve(model: str) -> str:
@@ -182,30 +181,6 @@ def positions(model: PreTrainedModel) -> int | None:
 # --- what the files of a model state ----------------------------------------------------------------------------------
 
 
-class Module(BaseModel):
-    """One of `modules.json`."""
-
-    path: str
-    type: str
-
-
-class Files(BaseModel):
-    """The keys that are read of the other files, of checked types; others are allowed, and so is null."""
-
-    model_config = ConfigDict(extra="allow")
-    # config_sentence_transformers.json
-    prompts: dict[str, str | None] | None = None
-    default_prompt_name: str | None = None
-    similarity_fn_name: str | None = None
-    truncate_dim: int | None = None
-    # sentence_bert_config.json and tokenizer_config.json, where no limit is a number above those of int64, or 1e30
-    max_seq_length: Annotated[int, Field(ge=1)] | None = None
-    model_max_length: Annotated[float, Field(ge=1)] | None = None
-    # 1_Pooling/config.json; older ones have a switch for each kind, which are other keys
-    pooling_mode: str | list[str] | None = None
-    include_prompt: bool | None = None
-
-
 @dataclass(frozen=True)
 class Stated:
     """What a model's files state: values of some parameters, and the most tokens of a text, special ones included."""
@@ -237,54 +212,58 @@ class Stated:
 
 def read_stated(source: Source) -> Stated:
     """Read a model's files; what a dual-encoder cannot do is a UserError."""
-    modules = _read_file(source, "modules.json", list[Module]) or []
+    with explained(source.model):  # which have any keys, of any types
+        return _stated(source)
+
+
+def _stated(source: Source) -> Stated:
+    modules = _read_file(source, "modules") or []
     names = ("config_sentence_transformers", "sentence_bert_config", "tokenizer_config")
-    config, texts, tokenizer = (_read_file(source, f"{name}.json", Files) or Files() for name in names)
-    kinds = [one.type.rpartition(".")[2] for one in modules]
+    config, texts, tokenizer = (_read_file(source, name) or {} for name in names)
+    kinds = [one["type"].rpartition(".")[2] for one in modules]
     if kinds != MODULES[: len(kinds)]:
         raise _refused(source, f"modules.json has {', '.join(kinds)}, where {', '.join(MODULES)} can be had")
-    similarity = "cosine" if "Normalize" in kinds else config.similarity_fn_name if kinds else None
+    similarity = "cosine" if "Normalize" in kinds else config.get("similarity_fn_name") if kinds else None
     if similarity not in (None, *TEMPERATURES):
         raise _refused(source, f"config_sentence_transformers.json has the similarity {similarity}")
-    if kinds and config.truncate_dim is not None:
-        raise _refused(source, f"config_sentence_transformers.json has truncate_dim {config.truncate_dim}")
-    length = texts.max_seq_length or tokenizer.model_max_length or NO_LIMIT
+    if kinds and config.get("truncate_dim") is not None:
+        raise _refused(source, f"config_sentence_transformers.json has truncate_dim {config['truncate_dim']}")
+    length = texts.get("max_seq_length") or tokenizer.get("model_max_length") or NO_LIMIT
+    prompts, default = config.get("prompts") or {}, config.get("default_prompt_name") or ""
     use = {
-        "pooling": _pooling(source, modules[1].path) if "Pooling" in kinds else None,
+        "pooling": _pooling(source, modules[1]["path"]) if "Pooling" in kinds else None,
         "similarity": similarity,
-        "query_prefix": _prompt(config, FOR_QUERIES, FOR_PASSAGES),
-        "passage_prefix": _prompt(config, FOR_PASSAGES, FOR_QUERIES),
+        "query_prefix": _prompt(prompts, default, FOR_QUERIES, FOR_PASSAGES),
+        "passage_prefix": _prompt(prompts, default, FOR_PASSAGES, FOR_QUERIES),
     }
     stated = {name: value for name, value in use.items() if value is not None}
     return Stated(stated, int(length) if length < NO_LIMIT else None)
 
 
-def _read_file(source: Source, name: str, kind: type[T]) -> T | None:
+def _read_file(source: Source, name: str) -> Any:
     """A JSON file of a model; None if there is none."""
     absent: Any = {f"_raise_exceptions_for_{what}": False for what in ("missing_entries", "connection_errors")}
-    with explained(source.model):
-        path = cached_file(resolve(source.model), name, revision=source.revision, **absent)
+    path = cached_file(resolve(source.model), f"{name}.json", revision=source.revision, **absent)
     with explained(str(path)):
-        return None if path is None else TypeAdapter(kind).validate_json(Path(path).read_bytes(), strict=True)
+        return None if path is None else json.loads(Path(path).read_bytes())
 
 
 def _pooling(source: Source, folder: str) -> str:
     """The pooling of a Pooling module; newer files name it, older ones have a switch for each kind."""
-    name, names = f"{folder}/config.json", {switch: kind for kind, switch in POOLING.items()}
-    config = _read_file(source, name, Files) or Files()
-    on = [key for key, value in (config.model_extra or {}).items() if key.startswith("pooling_mode_") and value]
-    mode = config.pooling_mode or [names.get(switch, switch) for switch in on] or "mean"
+    names, config = {switch: kind for kind, switch in POOLING.items()}, _read_file(source, f"{folder}/config") or {}
+    on = [names.get(key, key) for key, value in config.items() if key.startswith("pooling_mode_") and value]
+    mode = config.get("pooling_mode") or on or "mean"
     kinds = [mode] if isinstance(mode, str) else mode
     if len(kinds) != 1 or kinds[0] not in POOLING:
-        raise _refused(source, f"{name} pools by {' and '.join(kinds)}, where one of {', '.join(POOLING)} can be had")
-    if config.include_prompt is False:
-        raise _refused(source, f"{name} leaves prompts out of what is pooled (include_prompt)")
-    return kinds[0]
+        has = f"{folder}/config.json pools by {' and '.join(kinds)}"
+        raise _refused(source, f"{has}, where one of {', '.join(POOLING)} can be had")
+    if config.get("include_prompt") is False:
+        raise _refused(source, f"{folder}/config.json leaves prompts out of what is pooled (include_prompt)")
+    return str(kinds[0])
 
 
-def _prompt(config: Files, words: Sequence[str], others: Sequence[str]) -> str | None:
+def _prompt(prompts: dict[str, str | None], default: str, words: Sequence[str], others: Sequence[str]) -> str | None:
     """The prompt whose name is one of these words, or has one in it, or else the default one, if not of `others`."""
-    prompts, default = config.prompts or {}, config.default_prompt_name or ""
     named = [name for word in words for name in prompts if word in name.lower()]
     wanted = [*words, *named, *([] if any(word in default.lower() for word in others) else [default])]
     return next((found for name in wanted if (found := prompts.get(name))), None)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from scipy.special import expit
 
 from gnn_encoder.base.judgements import Identical, relevant_pairs
-from gnn_encoder.base.matrix import Matrix, Rows, Scores, resume_windows
+from gnn_encoder.base.matrix import Matrix, Rows, Scores, open_matrix
 from gnn_encoder.base.runs import write_ranking
 from gnn_encoder.base.tables import (
     CANDIDATES,
@@ -20,14 +20,14 @@ from gnn_encoder.base.tables import (
     open_table,
     read_column,
     read_table,
-    write_part,
+    resume_tables,
     write_table,
 )
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import LEXICAL
 from gnn_encoder.search.bm25 import BM25Index
-from gnn_encoder.search.exact import exact_top_k
+from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.batches import Inputs
 from gnn_encoder.text.corpus import embed_queries, open_passages, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder, score_pairs
@@ -53,17 +53,11 @@ def find_candidates(
     their scores; `identical` and `pairs` say which of them `distinct` leaves out.
     """
 
-    def search(numbers: Iterator[int]) -> Iterator[tuple[int, pl.DataFrame]]:
-        for number in numbers:
-            first = number * WINDOW
-            found = candidates_table(*find(queries[first : first + WINDOW]), first=first)
-            yield number, identical.distinct(pl.DataFrame(found), pairs)
+    def search(number: int, rows: Rows) -> pa.Table:
+        found = candidates_table(*find(queries[rows[0] : rows[-1] + 1]), first=int(rows[0]))
+        return identical.distinct(pl.DataFrame(found), pairs).to_arrow()
 
-    def write(path: Path, number: int, found: pl.DataFrame) -> None:
-        write_part(path, CANDIDATES, [found.to_arrow()])
-
-    name = "candidates-{:06d}.parquet"
-    files = resume_windows(folder, name, len(queries), WINDOW, search, write, label=label, unit="queries")
+    files = resume_tables(folder, CANDIDATES, len(queries), WINDOW, search, label=label, unit="queries")
     return (read_table(file, CANDIDATES).to_arrow() for file in files)
 
 
@@ -73,7 +67,7 @@ def mine_candidates(
     """The best passages of a split's queries, by an encoder and its passage matrix; `depth`: the parameter of k."""
     asked = embed_queries(encoder, project.queries(split), params.encoder.batch_tokens)
     identical, pairs = Identical.read(project.IDENTICAL, split), relevant_pairs(*project.tables(split))
-    find = partial(exact_top_k, matrix, k=params.value(depth), name=depth)
+    find = partial(array_top_k, open_matrix(matrix), k=params.value(depth), name=depth)
     return find_candidates(find, asked, folder, identical, pairs, label="mine candidates")
 
 

@@ -51,11 +51,9 @@ class CrossEncoderTask:
 
     def __post_init__(self) -> None:
         self.modules: dict[str, nn.Module] = {"cross_encoder": self.model}
-        self._batches = BatchSampler(len(self.examples), self.settings.steps, self.settings.batch_size, self.seed)
+        self.steps = self.settings.steps
+        self._batches = BatchSampler(len(self.examples), self.settings.batch_size, self.seed)
         self.model.train()
-
-    def __len__(self) -> int:
-        return len(self._batches)
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch of pairs."""

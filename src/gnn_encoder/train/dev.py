@@ -119,25 +119,17 @@ def ranked(retrieved: NDArray[np.integer[Any]], n_passages: int, limit: int) -> 
     return np.arange(n_passages) if n_passages <= limit else retrieved
 
 
-@dataclass(frozen=True, kw_only=True)
-class Views:
-    """What E_P reads in search: rows r * count to (r + 1) * count - 1 are passage r, scored by its best."""
-
-    inputs: Inputs
-    count: int = 1
-
-
 def retrieval_score(
-    encoder: DualEncoder, sample: DevSample, queries: TextTokens, read: Views, batch_tokens: int
+    encoder: DualEncoder, sample: DevSample, queries: TextTokens, read: Inputs, batch_tokens: int
 ) -> float:
     """RR@10 of the sampled queries, each of which ranks the pool, as E_P reads it, by the dot product of embeddings."""
-    rows = (sample.pool[:, None] * read.count + np.arange(read.count)).reshape(-1)
+    rows = (sample.pool[:, None] * read.views + np.arange(read.views)).reshape(-1)
     with no_grad_eval(encoder):
         asked = embed_queries(encoder, queries, batch_tokens, sample.queries)
         how = encoder.encode_passages, batch_tokens, encoder.dimension
-        vectors = shared_rows(rows, WINDOW, encoder.dimension, lambda part: encode_rows(read.inputs, part, *how))
+        vectors = shared_rows(rows, WINDOW, encoder.dimension, lambda part: encode_rows(read, part, *how))
     sides = torch.from_numpy(asked).to(device()), vectors, sample.relevant
-    return float(reciprocal_ranks(*sides, own=sample.own, views=read.count).mean())
+    return float(reciprocal_ranks(*sides, own=sample.own, views=read.views).mean())
 
 
 def reranking_score(model: CrossEncoder, candidates: pl.DataFrame, pairs: Inputs, batch_tokens: int) -> float:

@@ -21,7 +21,7 @@ from gnn_encoder.text.batches import Batch, Inputs, encode_by_length, padded, si
 from gnn_encoder.text.corpus import open_passages, open_queries, passage_inputs
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
-from gnn_encoder.train.dev import DevSample, Views, pooled_sample, retrieval_score
+from gnn_encoder.train.dev import DevSample, pooled_sample, retrieval_score
 from gnn_encoder.train.examples import BatchSampler, Examples, TrainingBatch, local_part, stream
 from gnn_encoder.train.loop import fit_evenly
 from gnn_encoder.train.losses import contrastive_loss, passage_centric_loss
@@ -65,6 +65,24 @@ class Representations:
         vectors = self._encode(self._batch.part(chunk))
         _set_random_state(*after)
         return vectors
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Embeddings that do not learn, where others are `Representations`."""
+
+    value: Tensor
+
+    def backward(self) -> None:
+        """Nothing: no parameter made them."""
+
+
+def backward(loss: Tensor, *sides: Representations | Fixed) -> float:
+    """The gradients of a loss, passed on to what made the embeddings. Returns the loss."""
+    loss.backward()
+    for side in sides:
+        side.backward()
+    return loss.item()
 
 
 def _random_state() -> tuple[Tensor, Tensor | None]:
@@ -187,10 +205,7 @@ def contrastive_step(texts: Texts, batch: TrainingBatch, examples: Examples, *, 
     queries = texts.represent_queries(batch.queries[asked])
     passages = texts.represented(encoder.encode_passages, texts.passages_of(batch, places))
     loss = batch_loss(queries.value, passages.value, batch, examples, encoder.scale, alpha=alpha)
-    loss.backward()
-    queries.backward()
-    passages.backward()
-    return loss.item()
+    return backward(loss, queries, passages)
 
 
 @dataclass
@@ -202,15 +217,12 @@ class ContrastiveTask:
     draw: Callable[[int], TrainingBatch]  # the batch of each of so many steps
     steps: int
     dev: tuple[DevSample, TextTokens]  # the sample that the dev score is of, and tokens of the dev queries
-    views: Views | None = None  # what E_P reads in search; None: passages alone
+    views: Inputs | None = None  # what E_P reads in search; None: passages alone
     alpha: float = 0.0
 
     def __post_init__(self) -> None:
         self.modules: dict[str, nn.Module] = {"encoder": self.texts.encoder}
         self.texts.encoder.train()
-
-    def __len__(self) -> int:
-        return self.steps
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch, through GradCache."""
@@ -218,7 +230,7 @@ class ContrastiveTask:
 
     def evaluate(self) -> float:
         """RR@10 of the dev sample by retrieval."""
-        read = self.views or Views(inputs=passage_inputs(self.texts.encoder, self.texts.passage_tokens))
+        read = self.views or passage_inputs(self.texts.encoder, self.texts.passage_tokens)
         return retrieval_score(self.texts.encoder, *self.dev, read, self.texts.batch_tokens)
 
 
@@ -230,7 +242,7 @@ def train_dual_encoder(
     folder: Path,
     *,
     title: str,
-    views: Views | None = None,
+    views: Inputs | None = None,
     alpha: float = 0.0,
     dev: Path = project.DEV_CANDIDATES,
 ) -> None:
@@ -240,7 +252,7 @@ def train_dual_encoder(
     encoder.freeze_lower(params.encoder.frozen_layers)
     found, own = read_table(dev, DEV_CANDIDATES), Identical.read(project.IDENTICAL, "dev").own
     sample = pooled_sample(found, count_rows(project.PASSAGES), own), open_queries(project.queries("dev"), encoder)
-    batches = BatchSampler(len(examples), settings.steps, settings.batch_size, stream(params.seed, section))
+    batches = BatchSampler(len(examples), settings.batch_size, stream(params.seed, section))
     draw = partial(batches.draw, examples, negatives=settings.negatives)
-    task = ContrastiveTask(texts, examples, draw, len(batches), dev=sample, views=views, alpha=alpha)
+    task = ContrastiveTask(texts, examples, draw, settings.steps, dev=sample, views=views, alpha=alpha)
     fit_evenly(task, encoder, settings.learning_rate, params, folder, name="contrastive", title=title)

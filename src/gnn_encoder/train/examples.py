@@ -126,6 +126,13 @@ class Examples:
         return passages[others], query[others]
 
 
+def draw(count: int, size: int | None, seed: int) -> Rows:
+    """`size` of `count` rows at random, ascending; all rows if `size` is None or at least `count`."""
+    if size is None or size >= count:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(seed).choice(count, size=size, replace=False))
+
+
 def examples_table(positives: pl.DataFrame, negatives: pl.DataFrame) -> pl.DataFrame:
     """The EXAMPLES table of pairs (query, passage), in whose order the lists are: of each query that has positives."""
     left = positives.group_by("query", maintain_order=True).agg(positives="passage")
@@ -219,16 +226,13 @@ def local_part(batch: TrainingBatch) -> tuple[Rows, Rows]:
 
 
 class BatchSampler:
-    """The batches of a training of so many steps: all items in each pass, shuffled anew; the last may be cut short."""
+    """The batches of a training: all items in each pass, shuffled anew; the last may be cut short."""
 
-    def __init__(self, items: int, steps: int, batch_size: int, seed: int) -> None:
-        self._items, self._steps, self._seed = items, steps, seed
+    def __init__(self, items: int, batch_size: int, seed: int) -> None:
+        self._items, self._seed = items, seed
         self._per_epoch = max(1, round(items / batch_size))
         self._at: tuple[int, Rows] = (-1, np.empty(0, dtype=np.int32))  # an epoch and its order, which is made once
         local_share(np.arange(items // self._per_epoch))  # the smallest batch; an error is told before the training
-
-    def __len__(self) -> int:
-        return self._steps
 
     def items(self, number: int) -> Rows:
         """The items of one step: those of an epoch, shuffled, are split into batches of nearly the same size."""

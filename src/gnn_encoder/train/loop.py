@@ -47,9 +47,7 @@ class Task(Protocol):
     """A model with its data and loss. A step depends on seed and number alone, so that a resumed run repeats it."""
 
     modules: dict[str, nn.Module]
-
-    def __len__(self) -> int:
-        """Number of optimiser steps."""
+    steps: int  # of the optimiser
 
     def step(self, number: int) -> float:
         """Add the gradient of step `number` to the parameters; return this rank's share of the mean loss."""
@@ -96,11 +94,11 @@ def fit(
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
     rates = [group["lr"] for group in groups]
     run = _Run(task, optimizer, folder, name, title, evaluations, start)
-    with tqdm(total=len(task), initial=run.step, desc=title, unit=" steps") as bar:
-        while run.step < len(task):
+    with tqdm(total=task.steps, initial=run.step, desc=title, unit=" steps") as bar:
+        while run.step < task.steps:
             torch.manual_seed(seed_of(seed, run.step, distributed.rank()))
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
-                group["lr"] = rate * rate_factor(run.step, len(task))
+                group["lr"] = rate * rate_factor(run.step, task.steps)
             optimizer.zero_grad(set_to_none=True)
             loss = sum_value(task.step(run.step))
             if not np.isfinite(loss):
@@ -154,19 +152,19 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.last, self.best_path = self.folder / "last.pt", self.folder / "best.pt"
-        self.every = math.ceil(len(self.task) / self.evaluations) if self.evaluations else 0
+        self.every = math.ceil(self.task.steps / self.evaluations) if self.evaluations else 0
         self.saved = time.monotonic()
         distributed.barrier()
         if self.last.exists():
             vars(self).update(load_checkpoint(self.last, self.task.modules, self.optimizer))
-            log.info("%s: resuming at step %d of %d", self.title, self.step, len(self.task))
+            log.info("%s: resuming at step %d of %d", self.title, self.step, self.task.steps)
         elif self.every:
             self.evaluate(self.start)
 
     def after_step(self, loss: float) -> None:
         self.step += 1
         self.history.append({"phase": self.name, "step": self.step, "loss": loss, "dev_rr10": None})
-        is_over = self.step == len(self.task)
+        is_over = self.step == self.task.steps
         if self.every and (self.step % self.every == 0 or is_over):
             self.evaluate()
         if time.monotonic() - self.saved > CHECKPOINT_SECONDS or is_over:
@@ -177,7 +175,7 @@ class _Run:
         score = self.task.evaluate() if known is None else known
         score = sum_value(score if distributed.is_first() else 0.0)  # ranks that differ in a bit must stop together
         self.history.append({"phase": self.name, "step": self.step, "loss": None, "dev_rr10": score})
-        log.info("%s: step %d of %d, dev RR@10 %.4f", self.title, self.step, len(self.task), score)
+        log.info("%s: step %d of %d, dev RR@10 %.4f", self.title, self.step, self.task.steps, score)
         if self.best is None or score > self.best:
             self.best = score
             self.save(self.best_path, None)
@@ -192,7 +190,7 @@ class _Run:
         if self.best_path.exists():
             kept, start = load_checkpoint(self.best_path, self.task.modules), self.history[0]["dev_rr10"]
             told = "%s: kept the weights of step %d of %d, dev RR@10 %.4f; at the start it was %.4f"
-            log.info(told, self.title, kept["step"], len(self.task), kept["best"], start)
+            log.info(told, self.title, kept["step"], self.task.steps, kept["best"], start)
 
 
 def save_checkpoint(
