@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from safetensors import SafetensorError
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError, report_errors
-from gnn_encoder.base.files import code_fingerprint, publish, write_json
+from gnn_encoder.base.files import publish, write_json
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, artifact, find_stage
 
@@ -114,7 +113,7 @@ def test_is_published_whole_and_kept_over_an_error(root: Path, begin: Begin, mon
         assert (again.scratch / "a.txt").read_text() == "half" and (again.work / "last").read_text() == "step 3"
     assert (TARGET / "a.txt").read_text() == "half"
     with monkeypatch.context() as patch:
-        patch.setattr("gnn_encoder.pipeline.stage.code_fingerprint", lambda code: "of other code")
+        patch.setattr("gnn_encoder.pipeline.stage.ROOT", root)  # without code
         begin.build("old", k=1)
     assert content() == before, "other code that makes the same leaves the same bytes"
 
@@ -162,7 +161,7 @@ def test_what_decides_where_a_stage_goes_on(root: Path, begin: Begin, monkeypatc
     for name, text in (("base/a.py", '"""One."""'), ("serve/b.py", '"""Two."""'), ("../../stages/thing.py", "")):
         (code / name).resolve().parent.mkdir(parents=True, exist_ok=True)
         (code / name).write_text(text)
-    monkeypatch.setattr("gnn_encoder.pipeline.stage.code_fingerprint", partial(code_fingerprint, root=Path()))
+    monkeypatch.setattr("gnn_encoder.pipeline.stage.ROOT", root)
     mgt = begin.params.mgt
     beta, layers = (
         Begin(begin.params.model_copy(update={"mgt": mgt.model_copy(update=changed)}))
@@ -177,6 +176,8 @@ def test_what_decides_where_a_stage_goes_on(root: Path, begin: Begin, monkeypatc
     for path in (root / "input.txt", code / "base/a.py", root / "stages/thing.py"):
         path.write_text("other = 1")
         seen.append(begin.interrupted(k=2))
+    (code / "base/a.py").rename(code / "base/c.py")
+    seen.append(begin.interrupted(k=2))
     for text in ("mine", "other"):
         own.write_text(text)
         seen.append(begin.interrupted(k=2, own_files=(own,)))

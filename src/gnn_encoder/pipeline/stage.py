@@ -23,9 +23,8 @@ from gnn_encoder.base.files import (
     MANIFEST,
     SCRATCH,
     WORK,
-    code_fingerprint,
+    check_undamaged,
     fingerprint,
-    is_damaged,
     publish,
     seal,
     write_json,
@@ -34,6 +33,7 @@ from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.section import parse_yaml
 
 PIPELINE = "dvc.yaml"
+ROOT = Path(__file__).parents[3]  # of the code that runs
 CODE, METRICS = ("src", "stages"), "metrics"
 NAME = re.compile(r"\$\{([\w.]+)\}")
 log = logging.getLogger(__name__)
@@ -202,12 +202,13 @@ def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Itera
 
     Under torchrun all ranks work in the same folder, on a shared file system, and the first rank moves it.
     """
+    _check_inputs(declared.inputs, own_files)
     inputs, name = [*declared.inputs, *own_files], artifact_name(declared.outs[0])
-    _check_inputs(inputs, own_files)
     decisive = {name: params.value(name) for name in declared.params}
     plain = {name: value.model_dump() if isinstance(value, BaseModel) else value for name, value in decisive.items()}
     decided = {"params": plain, "item": declared.item, "address": declared.address}
-    key = fingerprint(*inputs, code=code_fingerprint(declared.code), **decided)
+    code = [file for path in declared.code for file in sorted((ROOT / path).rglob("*.py")) or [ROOT / path]]
+    key = fingerprint(*inputs, *code, code=[file.relative_to(ROOT) for file in code], **decided)
     folder, aside = SCRATCH / name / key, SCRATCH / name / f"{key}{WORK}"
     with _only_here(declared):
         _begin(folder, aside)
@@ -264,16 +265,14 @@ def _publish(stage: Stage, declared: Declared, aside: Path, params: dict[str, An
 
 def _check_inputs(inputs: list[Path], own_files: list[Path]) -> None:
     """Refuse an input that is missing, or that lacks a part of what its stage wrote, before hours are spent on it."""
+    for path in own_files:
+        if not path.exists():
+            raise UserError(f"{path}: no such file; correct its name in params.yaml")
+    commands = {out: one.cmd for one in read_stages() for out in one.outs}
     for path in inputs:
         if not path.exists():
-            own = UserError(f"{path}: no such file; correct its name in params.yaml")
-            raise own if path in own_files else not_built(path)
-    stages = {out: one for one in read_stages() for out in one.outs}
-    for folder in dict.fromkeys(out for path in inputs for out in (path, *path.parents) if out in stages):
-        if is_damaged(folder):
-            raise UserError(
-                f"{folder}: damaged: it does not hold what its stage wrote; make it again: `{stages[folder].cmd}`"
-            )
+            raise not_built(path)
+        check_undamaged(path, commands)
 
 
 def _begin(folder: Path, aside: Path) -> None:
