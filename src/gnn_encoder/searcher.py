@@ -103,15 +103,15 @@ class Searcher:
         if folder != root / project.index(system):
             raise UserError(f"{index}: must be the folder {project.index('SYSTEM')} of a project")
         with chdir(root):
-            dense = read_registry(REGISTRY).dense
-            if system not in dense:
-                raise UserError(f"{project.index(system)}: {system!r} must be one of {', '.join(dense)}")
+            known = read_registry(REGISTRY)
+            if system not in known.dense:
+                raise UserError(f"{project.index(system)}: {system!r} must be one of {', '.join(known.dense)}")
             version = current(system)
             opened, passages = PassageIndex.open(version.index), TableRows(version.passages, PASSAGES)
             if len(passages) != opened.passages:
                 told = f"holds {opened.passages} passages, {version.passages} has {len(passages)}"
                 raise UserError(f"{opened.folder}: {told}; build the index again (`dvc repro`)")
-            encoder = DualEncoder.load(Path(dense[system].encoder), precision="fp32").for_inference()
+            encoder = DualEncoder.load(known.encoder(system), precision="fp32").for_inference()
             folders, built = (project.index(LEXICAL), project.RUNS / HYBRID), count_rows(project.PASSAGES)
             fused = HybridIndex.open(opened, system, *folders, built) if hybrid else None
             return cls(version, encoder, opened, fused, TableRows(opened.folder / PIDS, PID_TABLE), passages)
