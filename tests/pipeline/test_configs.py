@@ -42,7 +42,7 @@ def complete(config: Path) -> dict[str, Any]:
 
 def in_order(stages: list[Declared]) -> Iterator[list[str]]:
     """The scripts of stages and their arguments, each after those that make what it reads."""
-    made = {path: one for one in stages for path in (*one.outs, *one.metrics, *one.plots)}
+    made = {path: one for one in stages for path in (*one.outs, *one.shown)}
 
     def makers(path: Path) -> set[str]:
         return {made[one].address for one in made if one == path or one in path.parents or path in one.parents}

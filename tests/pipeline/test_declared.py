@@ -28,7 +28,7 @@ def test_it_makes_the_same_of_what_is_declared(reproduced: tuple[Any, Any], tmp_
     given = alone.hashes(*MADE)
     ran = alone.stage(stage.name, *([stage.key] if stage.key else []))
     assert ran.status == 0, ran.output
-    declared = [str(path) for path in (*stage.outs, *stage.metrics, *stage.plots)]
+    declared = [str(path) for path in (*stage.outs, *stage.shown)]
     made = alone.hashes(*declared)
     assert made == project.hashes(*declared)
     assert alone.hashes(*MADE) == given | made, "no input has changed, and nothing else was made"

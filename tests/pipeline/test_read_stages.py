@@ -32,22 +32,19 @@ def test_equals_what_dvc_reads(tmp_path: Path) -> None:
             assert isinstance(stage, PipelineStage) and Path(stage.wdir) == tmp_path
             read = [dep for dep in stage.deps if type(dep).__name__ == "Dependency"]
             named = {os.path.relpath(dep.fs_path, tmp_path): dep.params for dep in stage.params}
-            plots = [out for out in stage.outs if out.plot]
-            metrics = [out for out in stage.outs if "metrics" in Path(out.fs_path).relative_to(tmp_path).parts]
-            outs = [out for out in stage.outs if not (out.plot or out in metrics)]
-            metrics.sort(key=lambda out: not out.metric)
+            outs = sorted(os.path.relpath(out.fs_path, tmp_path) for out in stage.outs)
             expected[os.path.relpath(stage.path, tmp_path), stage.name] = (
                 stage.cmd,
                 paths(tmp_path, read),
                 sorted(named.get("params.yaml", [])),
-                *(paths(tmp_path, some) for some in (outs, metrics, plots)),
+                outs,
             )
     found = {
         (str(one.file), one.address): (
             one.cmd,
             list(map(str, one.deps)),
             sorted(one.params),
-            *(list(map(str, some)) for some in (one.outs, one.metrics, one.plots)),
+            sorted(map(str, one.outs + one.shown)),
         )
         for one in read_stages(tmp_path)
     }

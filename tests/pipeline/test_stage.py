@@ -1,6 +1,5 @@
 """How a stage's artifact is built: whole, kept over an error, keyed by what decides it; and how errors are told."""
 
-import csv
 import errno
 import json
 import os
@@ -14,7 +13,7 @@ from safetensors import SafetensorError
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError, report_errors
-from gnn_encoder.base.files import publish, write_json
+from gnn_encoder.base.files import publish, write_json, write_text
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, artifact, find_stage
 
@@ -150,7 +149,7 @@ def test_a_kill_in_the_last_step_keeps_what_resuming_needs(
         assert again.scratch == stage.scratch
         assert (again.work / "last").read_text() == "the last step"
         write_found(again, 2)
-    assert (root / "metrics" / "thing" / "found.json").read_text() == "2"
+    assert (root / "metrics" / "thing" / "found.json").read_text() == "2\n"
     assert [path.name for path in TARGET.iterdir()] == ["manifest.json"]
     assert not (root / ".scratch" / "thing").exists()
 
@@ -242,11 +241,8 @@ def test_each_key_has_its_item_and_its_artifact(root: Path, begin: Begin) -> Non
 
 
 def write_found(stage: Stage, value: int) -> None:
-    for folder in (stage.metrics, stage.plots):
-        folder.mkdir(exist_ok=True)
-    (stage.metrics / "found.json").write_text(json.dumps(value))
-    with (stage.plots / "drawn.csv").open("w", newline="") as file:
-        csv.writer(file).writerow(["x", value])
+    write_json(stage.unfinished(Path("metrics/thing/found.json")), value)
+    write_text(stage.unfinished(Path("plots/thing/drawn.csv")), f"x,{value}")
 
 
 def test_metrics_and_plots_land_where_they_are_declared(root: Path, begin: Begin) -> None:
@@ -257,7 +253,7 @@ def test_metrics_and_plots_land_where_they_are_declared(root: Path, begin: Begin
             write_found(stage, value)
             assert (root / "metrics" / "thing" / "found.json").exists() == (value == 2)
         assert json.loads((root / "metrics" / "thing" / "found.json").read_text()) == value
-        assert (root / "plots" / "thing" / "drawn.csv").read_text().strip() == f"x,{value}"
+        assert (root / "plots" / "thing" / "drawn.csv").read_text() == f"x,{value}"
     assert (root / "metrics" / "thing" / "mine.txt").read_text() == "kept"
     assert [path.name for path in TARGET.iterdir()] == ["manifest.json"], "they are no part of the artifact"
 

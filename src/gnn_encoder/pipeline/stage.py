@@ -34,7 +34,7 @@ from gnn_encoder.pipeline.section import parse_yaml
 
 PIPELINE = "dvc.yaml"
 ROOT = Path(__file__).parents[3]  # of the code that runs
-CODE, METRICS = ("src", "stages"), "metrics"
+CODE, SHOWN = ("src", "stages"), ("metrics", "plots")
 NAME = re.compile(r"\$\{([\w.]+)\}")
 log = logging.getLogger(__name__)
 Files = Callable[[Params], list[Path]]
@@ -51,9 +51,8 @@ class Declared:
     cmd: str
     deps: tuple[Path, ...]
     params: tuple[str, ...]  # dotted names in params.yaml; names in systems.yaml are left out
-    outs: tuple[Path, ...]
-    metrics: tuple[Path, ...]  # all below metrics/, also what DVC does not compare
-    plots: tuple[Path, ...]
+    outs: tuple[Path, ...]  # artifacts
+    shown: tuple[Path, ...]  # files of metrics/ and plots/, also those that DVC does not compare
 
     @property
     def address(self) -> str:
@@ -103,9 +102,9 @@ def _declared(file: Path, name: str, key: str, item: Any, stage: dict[str, Any])
         whole = [one if isinstance(one, str) else next(iter(one)) for one in stage.get(section, [])]
         return [filled(one) for one in whole]
 
-    paths = {part: tuple(map(Path, listed(part))) for part in ("deps", "outs", "metrics", "plots")}
-    kept = tuple(path for path in paths["outs"] if path.parts[0] == METRICS)  # files of git's, no artifacts
-    paths |= {"outs": tuple(path for path in paths["outs"] if path not in kept), "metrics": paths["metrics"] + kept}
+    made = [Path(one) for part in ("outs", "metrics", "plots") for one in listed(part)]
+    outs, shown = (tuple(one for one in made if (one.parts[0] in SHOWN) == is_shown) for is_shown in (False, True))
+    paths = {"deps": tuple(map(Path, listed("deps"))), "outs": outs, "shown": shown}
     params = tuple(dict.fromkeys(filled(one) for one in stage.get("params", []) if isinstance(one, str)))
     return Declared(file=file, name=name, key=key, item=item, cmd=filled(stage["cmd"]), params=params, **paths)
 
@@ -136,9 +135,11 @@ class Stage:
         (output,) = self.outputs
         return self.unfinished(output)
 
-    def unfinished(self, output: Path) -> Path:
-        """The folder that becomes an output."""
-        return self.folder if len(self.outputs) == 1 else self.folder / artifact_name(output)
+    def unfinished(self, place: Path) -> Path:
+        """What becomes the artifact at `place`, or a file of metrics or plots there, or a folder of these."""
+        if place not in self.outputs:
+            return self.work / place
+        return self.folder if len(self.outputs) == 1 else self.folder / artifact_name(place)
 
     def once(self, name: str, make: Callable[[Path], None]) -> Path:
         """A folder of the artifact, made by `make` in a scratch folder; a resumed call does not make it again."""
@@ -158,16 +159,6 @@ class Stage:
         """Subfolder for files that only a resumed call needs; it is deleted at the end."""
         return self.folder / WORK
 
-    @property
-    def metrics(self) -> Path:
-        """Files put here are moved to where dvc.yaml declares metrics: beside the first of them, or below."""
-        return self.work / "metrics"
-
-    @property
-    def plots(self) -> Path:
-        """Files put here are moved to where dvc.yaml declares plots: beside the first of them, or below."""
-        return self.work / "plots"
-
 
 def run(main: Callable[[Stage], None], *, shared: bool = False, own_files: Files = lambda params: []) -> None:
     """Run the stage whose script was called: `python stages/NAME.py [KEY]`, alone or under torchrun.
@@ -179,16 +170,14 @@ def run(main: Callable[[Stage], None], *, shared: bool = False, own_files: Files
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    with report_errors():
-        params = load_params()  # first, so that a mistake in it is told before dvc.yaml is filled in with its values
-        declared = find_stage(Path(sys.argv[0]).stem, sys.argv[1:])
-        with distributed.session(), report_errors():  # told before the group ends
-            with artifact(declared, params, own_files(params)) as stage:
-                if shared:
+    with distributed.session(), report_errors():  # told before the group ends
+        params, declared = load_params(), find_stage(Path(sys.argv[0]).stem, sys.argv[1:])
+        with artifact(declared, params, own_files(params)) as stage:
+            if shared:
+                main(stage)
+            elif distributed.is_first():
+                with distributed.alone():
                     main(stage)
-                elif distributed.is_first():
-                    with distributed.alone():
-                        main(stage)
 
 
 @contextmanager
@@ -248,10 +237,9 @@ def _publish(stage: Stage, declared: Declared, aside: Path, params: dict[str, An
     """
     for left in [path for path in stage.folder.rglob(".*") if path.is_file()]:
         left.unlink()  # what killed writes left beside their places
-    for files, places in ((stage.metrics, declared.metrics), (stage.plots, declared.plots)):
-        for place in places:
-            if (made := files / place.relative_to(places[0].parent)).exists():  # DVC says what is missing
-                publish(made, place)
+    for place in declared.shown:
+        if (made := stage.unfinished(place)).exists():  # DVC says what is missing
+            publish(made, place)
     publish(stage.work, aside)
     for output in declared.outs:
         made = stage.unfinished(output)
