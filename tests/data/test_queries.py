@@ -13,7 +13,7 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import QUERIES
 from gnn_encoder.data import queries as module
 from gnn_encoder.data.prepare import open_source
-from gnn_encoder.data.queries import normal_form, own_file, own_queries, split_of, stable_hash, write_generated
+from gnn_encoder.data.queries import normal_form, own_queries, split_of, stable_hash, write_generated
 
 from ..texts import write_passages
 from .conftest import Refused, Write, data_of
@@ -29,7 +29,7 @@ def test_a_floor_for_counts(folder: Write, refused: Refused) -> None:
     found = {split: [row for _, row in read()] for split, read in source.judgements.items()}
     assert found["train"] == [(YEW, "p2", 1, 5)] and found["test"] == [(stable_hash("lime"), "p2", 1, 2)]
     assert source.dropped() == {"rows_without_a_word": 1, "pairs_below_min_count": 4}  # yew p1, oars, oak tree, bud
-    told = "log.tsv: no query and passage were logged 9 times or more; log more, or lower data.min_count"
+    told = "log.tsv: no query with a letter or a digit was logged 9 times or more with a passage; log more, correct"
     refused(told, path=path, min_count=9, **keys)
 
 
@@ -76,8 +76,6 @@ def test_unlabelled(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Queries of the data and repeated ones are left out; generated queries are a table with texts."""
     caplog.set_level(logging.INFO)
     path = tmp_path / "own.txt"
-    with pytest.raises(UserError, match=r"data\.unlabelled is '.*own\.txt': no such file; correct it"):
-        own_file(str(path))
     content = b"seven years?\none?\nONE\nNine\ntwo?\n one? \nc#\nc\n?\n!\n?\n"
     assert own(path, content) == ["one?", "two?", "c#", "c", "?", "!"]
     assert caplog.messages == [f"{path}: 6 queries; 5 more repeat one of them or of the data's, and are left out"]

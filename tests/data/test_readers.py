@@ -145,9 +145,9 @@ REPLACED: dict[tuple[str, str], dict[str | bytes | None, str]] = {
         None: "log.tsv: no such file, nor log.tsv.gz, log.jsonl, log.parquet; add it",
         "text\tpid\nash\tp1\n": "log.tsv, line 1: 0 columns query in 'text, pid': there must be query, pid and may",
         "query\tpid\tpid\n": "log.tsv, line 1: 2 columns pid in 'query, pid, pid': there must be",
-        "query\tpid\n": "log.tsv: no rows; add some with a query and the id of the passage",
-        "query\tpid\n???\tp1\n": "log.tsv, query: none has a letter or a digit; write what was asked",
-        "query\tpid\tcount\nash\tp1\t0\n": "log.tsv, count: none is above 0; correct them, or remove the column",
+        "query\tpid\n": "log.tsv: no query with a letter or a digit was logged 1 times or more with a passage; log",
+        "query\tpid\n???\tp1\n": "log.tsv: no query with a letter or a digit was logged 1 times or more",
+        "query\tpid\tcount\nash\tp1\t0\n": "log.tsv: no query with a letter or a digit was logged 1 times or more",
         "query\tpid\nash\tp1\n": "log.tsv: none of 1 queries is in split train; log more, or change data.test_fr",
     },
     ("log", "log.jsonl"): {"{}\n": "log.tsv: log.jsonl is there as well; keep one log"},
@@ -182,6 +182,7 @@ def test_a_bad_table(folder: Write, refused: Refused) -> None:
 def test_bad_keys(refused: Refused) -> None:
     refused("data.path is null: source beir needs the folder that holds corpus.jsonl; set data.path", source="beir")
     refused("data.path: nowhere is not a folder; give the one that holds corpus", source="beir", path="nowhere")
+    refused("own.txt: no such file; correct its path", source="insuranceqa", unlabelled="own.txt")
     refused("data.name is null: source dpr needs the set's name, nq or trivia; set data", source="dpr", path=".")
 
 

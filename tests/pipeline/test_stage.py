@@ -83,6 +83,21 @@ class Begin:
         return begun.scratch
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("thin", [], "dvc.yaml: has no stage thin; its stages and the scripts in stages/ share names"),
+        ("thing", ["one"], "argument is 'one': stage thing runs once; leave it out"),
+        ("each", [], "no argument: must be one of one, two"),
+        ("each", ["one", "two"], "argument is 'one two': must be one of one, two"),
+    ],
+)
+def test_a_stage_that_is_none(name: str, arguments: list[str], message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        find_stage(name, arguments)
+    assert str(caught.value) == message
+
+
 def test_a_stage_runs_once_at_a_time(begin: Begin) -> None:
     with begin(k=1) as stage:
         (stage.scratch / "a.txt").write_text("first")

@@ -1,4 +1,4 @@
-"""The registry of systems: what it says of a small one by hand, and the mistakes in one."""
+"""The registry of systems: what it says of a small one by hand, the mistakes in one, and how systems are made."""
 
 from pathlib import Path
 from typing import Any
@@ -7,6 +7,7 @@ import pytest
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.evaluate.report import system_style
+from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import (
     HYBRID,
     LEXICAL,
@@ -17,6 +18,9 @@ from gnn_encoder.pipeline.project import (
     registry,
     title_of,
 )
+from gnn_encoder.pipeline.stage import read_stages
+
+from ..project import ROOT
 
 SMALL = """
 branches:
@@ -67,6 +71,22 @@ def test_the_project_s_own() -> None:
     assert {name: registry().branches[name].baseline for name in papers} == papers
     assert len({tuple(system_style(name).items()) for name in registry().systems}) == len(registry().systems)
     assert title_of("dual_encoder") == "M_de" and title_of("a branch without one") == "a branch without one"
+
+
+def test_the_registry_and_the_pipelines_agree() -> None:
+    """What a system is called and compared with stands in the one, how it is made in the others."""
+    made = {path.as_posix(): one for one in read_stages(ROOT) for path in one.outs}
+    for name in registry().dense:
+        for place in (project.embeddings(name), project.index(name), project.runs(name)):
+            assert place.as_posix() in made, place
+        assert any(path in (project.encoder(name), *project.encoder(name).parents) for path in map(Path, made))
+    for branch, one in registry().branches.items():
+        stage = made[f"data/evaluation/{branch}"]
+        own = {project.runs(system) for system in one.systems}
+        others = {project.measured(system).parent.name for system in registry().shown_with(branch)} - {branch}
+        assert {path for path in stage.inputs if path.parent == project.RUNS} == own
+        measured = {path.name for path in stage.inputs if path.parent == project.MEASURES}
+        assert measured == others
 
 
 @pytest.mark.parametrize(

@@ -44,18 +44,9 @@ def write_ranking(
 
 
 def _lines(qids: pl.Series, pids: pl.Series, passages: NDArray[Any], scores: NDArray[Any], tag: str) -> bytes:
-    found = passages >= 0
-    query, place = np.nonzero(found)
-    frame = pl.DataFrame(
-        {
-            "qid": qids.gather(query),
-            "Q0": pl.repeat("Q0", len(query), eager=True),
-            "pid": pids.gather(passages[found]),
-            "rank": place + 1,
-            "score": scores[found].astype(np.float32),
-            "tag": pl.repeat(tag, len(query), eager=True),
-        }
-    )
+    score = pl.Series("score", scores[passages >= 0].astype(np.float32))
+    run = as_run(passages, qids, pids).with_columns(score, Q0=pl.lit("Q0"), tag=pl.lit(tag))
+    frame = run.select("qid", "Q0", "pid", "rank", "score", "tag")
     for name in [*frame["qid"].unique(), *frame["pid"].unique()]:
         if name.split() != [name]:
             rule = "is empty or holds white space, which a TREC run cannot carry"

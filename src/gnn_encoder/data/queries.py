@@ -66,22 +66,16 @@ def read_log(path: Path, data: Data) -> Logged:
     """The pairs of a query and a passage that a log says, and how many rows and pairs are left out, by why."""
     rows = tqdm(_rows(path), desc="log", unit=" rows")
     parts = [_added(pl.DataFrame(batch, LOGGED, orient="row"), "text", "pid") for batch in batched(rows)]
-    if not parts:
-        raise UserError(f"{path}: no rows; add some with a query and the id of the passage that was chosen")
-    found = _added(pl.concat(parts), "text", "pid").with_columns(same=normal_form(pl.col("text")))
+    found = _added(pl.concat([LOGGED.to_frame(), *parts]), "text", "pid").with_columns(same=normal_form(pl.col("text")))
     has_word = found["same"].str.contains(r"[\p{L}\p{N}]")
     wordless, found = found.filter(~has_word)["rows"].sum(), found.filter(has_word)
-    if found.is_empty():
-        raise UserError(f"{path}, query: none has a letter or a digit; write what was asked")
     # Each query as it was written most often; of several such texts the first in the alphabet.
     texts = _added(found, "same", "text").sort("same", -pl.col("count"), "text").unique("same", keep="first")
     every = _added(found, "same", "pid")
-    if not every["count"].sum():
-        raise UserError(f"{path}, count: none is above 0; correct them, or remove the column")
     pairs = every.filter(pl.col("count") >= data.min_count)
     if pairs.is_empty():
-        cure = "log more, or lower data.min_count"
-        raise UserError(f"{path}: no query and passage were logged {data.min_count} times or more; {cure}")
+        what = f"no query with a letter or a digit was logged {data.min_count} times or more with a passage"
+        raise UserError(f"{path}: {what}; log more, correct the counts, or lower data.min_count")
     queries = texts.filter(pl.col("same").is_in(pairs["same"].implode())).select("same", "text")
     qids = [stable_hash(same) for same in queries["same"]]
     splits = [split_of(qid, dev=data.dev_fraction, test=data.test_fraction) for qid in qids]
@@ -134,15 +128,6 @@ def split_of(key: str, *, dev: float, test: float) -> str:
     if place < test:
         return "test"
     return "dev" if place < test + (1 - test) * dev else "train"
-
-
-def own_file(name: str | None) -> Path | None:
-    """The file that `data.unlabelled` names, or None if it is null."""
-    if name is None:
-        return None
-    if not Path(name).is_file():
-        raise UserError(f"data.unlabelled is {name!r}: no such file; correct it, or set it to null")
-    return Path(name)
 
 
 def own_queries(path: Path, others: list[pl.Series]) -> pl.DataFrame:

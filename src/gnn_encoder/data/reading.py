@@ -110,19 +110,17 @@ def whole(value: object) -> int | None:
     return int(text.partition(".")[0]) if WHOLE.fullmatch(text) else None
 
 
+def place_of(rows: Callable[[], Iterator[tuple[Place, Any]]], number: int) -> Place:
+    """Where a row stands, counted from 0: the rows are read again for it, which those of a pipe cannot be."""
+    return next(islice((place for place, _ in rows()), number, None), "a row")
+
+
 def refuse_repeated(rows: Callable[[], Iterator[tuple[Place, Any]]], ids: pl.Series, column: str) -> None:
-    """Refuse an id that stands twice; `ids` are the first fields of the rows, which are read again for their places."""
+    """Refuse an id that stands twice; `ids` are the first fields of the rows."""
     for again in (~ids.is_first_distinct()).arg_true()[:1]:
-        places = ((ids == ids[again]).arg_true()[0], again)
-        first, place = (next(islice(rows(), at, None), ("a row",))[0] for at in places)  # a pipe is read once
+        first, place = (place_of(rows, at) for at in ((ids == ids[again]).arg_true()[0], again))
         also = f"{ids[again]!r} is also the id in {first.rpartition(', ')[2]}"
         raise UserError(f"{place}, {column}: {also}; give each row its own")
-
-
-def refuse(rows: Iterator[tuple[Place, Any]], number: int, fault: str) -> None:
-    """Raise what is wrong with a row, counted from 0; `fault` is a format with the row as field 0."""
-    for place, row in islice(rows, number, number + 1):
-        raise UserError(f"{place}: {fault.format(row)}")
 
 
 # --- rows of a file ---------------------------------------------------------------------------------------------------
