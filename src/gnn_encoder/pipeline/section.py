@@ -40,7 +40,7 @@ class Section(BaseModel):
 
     def value(self, name: str) -> Any:
         """A parameter by its dotted name."""
-        return reduce(lambda of, part: of[part] if isinstance(of, dict) else getattr(of, part), name.split("."), self)
+        return reduce(getattr, name.split("."), self)
 
 
 DEFAULTS = "`git show HEAD:params.yaml` shows the default"

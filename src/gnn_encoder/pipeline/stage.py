@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError, not_built, report_errors
 from gnn_encoder.base.files import (
@@ -42,9 +40,8 @@ Files = Callable[[Params], list[Path]]
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """A stage as its dvc.yaml, `file`, has it, with every `${...}` filled in; `wdir` is always the project's root."""
+    """A stage as a dvc.yaml has it, with every `${...}` filled in; `wdir` is always the project's root."""
 
-    file: Path
     name: str
     key: str  # of a stage with `foreach`, and the value that it has there; else "" and None
     item: Any
@@ -89,10 +86,10 @@ def read_stages(folder: Path = Path()) -> Iterator[Declared]:
     for path in (folder / PIPELINE, *sorted(folder.glob(f"pipelines/*/{PIPELINE}"))):
         for name, stage in parse_yaml(path.read_bytes(), path)["stages"].items():
             for key, item in stage.get("foreach", {"": None}).items():
-                yield _declared(path.relative_to(folder), name, key, item, stage.get("do", stage))
+                yield _declared(name, key, item, stage.get("do", stage))
 
 
-def _declared(file: Path, name: str, key: str, item: Any, stage: dict[str, Any]) -> Declared:
+def _declared(name: str, key: str, item: Any, stage: dict[str, Any]) -> Declared:
     values = {"key": key, "item": item}
 
     def filled(text: str) -> str:
@@ -106,7 +103,7 @@ def _declared(file: Path, name: str, key: str, item: Any, stage: dict[str, Any])
     outs, shown = (tuple(one for one in made if (one.parts[0] in SHOWN) == is_shown) for is_shown in (False, True))
     paths = {"deps": tuple(map(Path, listed("deps"))), "outs": outs, "shown": shown}
     params = tuple(dict.fromkeys(filled(one) for one in stage.get("params", []) if isinstance(one, str)))
-    return Declared(file=file, name=name, key=key, item=item, cmd=filled(stage["cmd"]), params=params, **paths)
+    return Declared(name=name, key=key, item=item, cmd=filled(stage["cmd"]), params=params, **paths)
 
 
 def lookup(values: Any, dotted: str, default: Any = None) -> Any:
@@ -193,8 +190,7 @@ def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Itera
     """
     _check_inputs(declared.inputs, own_files)
     inputs, name = [*declared.inputs, *own_files], artifact_name(declared.outs[0])
-    decisive = {name: params.value(name) for name in declared.params}
-    plain = {name: value.model_dump() if isinstance(value, BaseModel) else value for name, value in decisive.items()}
+    plain = {name: lookup(params.model_dump(), name) for name in declared.params}
     decided = {"params": plain, "item": declared.item, "address": declared.address}
     code = [file for path in declared.code for file in sorted((ROOT / path).rglob("*.py")) or [ROOT / path]]
     key = fingerprint(*inputs, *code, code=[file.relative_to(ROOT) for file in code], **decided)
