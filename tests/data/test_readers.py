@@ -121,7 +121,7 @@ REPLACED: dict[tuple[str, str], dict[str | bytes | None, str]] = {
         '{"_id": "p1", "text": "a"}': "corpus.jsonl: one passage alone, so that there is nothing to rank; add",
         b"\xff\xfe{\x00": "corpus.jsonl, line 1, byte 1: 0xff is not UTF-8 (invalid start byte); convert the file",
     },
-    ("beir", "qrels/train.tsv"): {None: "train.tsv: no such file, nor qrels/train.tsv.gz; add judged training queries"},
+    ("beir", "qrels/train.tsv"): {None: "train.tsv: no such file, nor qrels/train.tsv.gz; add it, or correct"},
     ("beir", "qrels/dev.tsv"): {
         "query-id\tcorpus-id\tscore\n": "qrels of split dev: no query has a positive grade of a passage",
         "Query-ID\tCorpus-ID\tScore\n": "'Query-ID\\tCorpus-ID\\tScore' looks like a header; write `query-id",
