@@ -58,11 +58,7 @@ def test_a_wrong_value(values: dict[str, Any], tmp_path: Path) -> None:
             {"query": None},  # what YAML makes of `query: `
             "{'query': None}: must be a text; in a shell 'encoder.query_prefix=\"TEXT\"', in both kinds of quotes",
         ),
-        (
-            "train_retriever.learning_rate",
-            "5.0e-5",
-            "the text '5.0e-5': must be a number such as 5e-5, without quotes",
-        ),
+        ("train_retriever.learning_rate", "5.0e-5", "the text '5.0e-5': must be a number such as 5e-5, without quotes"),
     ):
         section, _, name = key.partition(".")
         assert message(values | {section: values[section] | {name: value}}, tmp_path) == f"{key} is {expected}"

@@ -8,16 +8,7 @@ import pytest
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.evaluate.report import system_style
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.project import (
-    HYBRID,
-    LEXICAL,
-    MAIN,
-    REFERENCE,
-    UNTOUCHED,
-    read_registry,
-    registry,
-    title_of,
-)
+from gnn_encoder.pipeline.project import HYBRID, LEXICAL, MAIN, REFERENCE, UNTOUCHED, read_registry, registry, title_of
 from gnn_encoder.pipeline.stage import read_stages
 
 from ..project import ROOT

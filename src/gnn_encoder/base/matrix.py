@@ -112,23 +112,26 @@ def is_finished(folder: Path, manifest: ArrayManifest) -> bool:
 
 def read_manifest(folder: Path) -> ArrayManifest:
     """Read and check the manifest of a matrix folder."""
+    return _opened(folder)[0]
+
+
+def _opened(folder: Path) -> tuple[ArrayManifest, NDArray[Any]]:
     path, matrix = folder / MANIFEST, folder / MATRIX
     if not path.is_file() or not matrix.is_file():
         raise UserError(f"{folder}: holds no {MATRIX} with {MANIFEST}; run the stage that makes it again")
     manifest = read_json(path, ArrayManifest)
     try:
-        header = np.load(matrix, mmap_mode="r")
-        fits = header.shape == manifest.shape and header.dtype == np.dtype(manifest.dtype)
-        fits &= manifest.shape[0] % manifest.views == 0
+        mapped = np.load(matrix, mmap_mode="r")
+        fits = (mapped.shape, mapped.dtype) == (manifest.shape, np.dtype(manifest.dtype))
+        if manifest.complete and fits and manifest.shape[0] % manifest.views == 0:
+            return manifest, mapped
     except (ValueError, EOFError):  # numpy's errors for a file that is cut short and for an empty one
-        fits = False
-    if not (manifest.complete and fits):
-        expected = int(np.prod(manifest.shape)) * np.dtype(manifest.dtype).itemsize
-        raise UserError(
-            f"{matrix}: {matrix.stat().st_size} bytes do not hold the {manifest.shape} {manifest.dtype} matrix of "
-            f"{expected} bytes that {path} promises; delete the folder and run its stage again"
-        )
-    return manifest
+        pass
+    expected = int(np.prod(manifest.shape)) * np.dtype(manifest.dtype).itemsize
+    raise UserError(
+        f"{matrix}: {matrix.stat().st_size} bytes do not hold the {manifest.shape} {manifest.dtype} matrix of "
+        f"{expected} bytes that {path} promises; delete the folder and run its stage again"
+    )
 
 
 def check_shape(folder: Path, expected: tuple[int, int]) -> None:
@@ -151,9 +154,7 @@ def write_header(file: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...]) -
 
 def open_matrix(folder: Path) -> NDArray[Any]:
     """Map a complete matrix for reading. *Shape:* as its manifest says."""
-    read_manifest(folder)
-    matrix: NDArray[Any] = np.load(folder / MATRIX, mmap_mode="r")
-    return matrix
+    return _opened(folder)[1]
 
 
 def release(*arrays: NDArray[Any]) -> None:
@@ -191,16 +192,11 @@ def pair_scores(queries: Matrix, asking: Rows, passages: NDArray[Any], asked: Ro
     return found
 
 
-def block_size(columns: int) -> int:
-    """Rows of one block when a matrix is streamed."""
-    return min(READ_ROWS, max(1, READ_BYTES // (columns * 4)))
-
-
 def array_blocks(
     matrix: NDArray[Any], rows: int | None = None, *, name: str = ""
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """Yield (first row, block as float32) over a matrix, which errors call `name`, by default its file."""
-    rows = rows or block_size(matrix.shape[1])
+    rows = rows or min(READ_ROWS, max(1, READ_BYTES // (matrix.shape[1] * 4)))
     for first in range(0, len(matrix), rows):
         yield first, read_block(matrix, first, rows, name=name)
 

@@ -21,11 +21,7 @@ FORM = "a line is `qid Q0 pid rank score tag` with a rank from 1 and a finite sc
 
 
 def write_ranking(
-    path: Path,
-    ranking: tuple[NDArray[np.integer[Any]], NDArray[np.floating[Any]]],
-    queries: Path,
-    passages: Path,
-    tag: str,
+    path: Path, ranking: tuple[NDArray[Any], NDArray[Any]], queries: Path, passages: Path, tag: str
 ) -> None:
     """Write what all queries of a table found as a run. The same ranking gives the same bytes; the first rank writes.
 

@@ -17,16 +17,7 @@ from typing import Any
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError, not_built, report_errors
-from gnn_encoder.base.files import (
-    MANIFEST,
-    SCRATCH,
-    WORK,
-    check_undamaged,
-    fingerprint,
-    publish,
-    seal,
-    write_json,
-)
+from gnn_encoder.base.files import MANIFEST, SCRATCH, WORK, check_undamaged, fingerprint, publish, seal, write_json
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.section import parse_yaml
 
