@@ -3,12 +3,11 @@
 import json
 import shutil
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import yaml
 
-from gnn_encoder.pipeline.experiment import preview
+from gnn_encoder.pipeline.experiment import given, lay_over
 from gnn_encoder.pipeline.project import MAIN
 from gnn_encoder.pipeline.stage import read_stages
 
@@ -16,35 +15,20 @@ from ..pipelines import ROOT, TINY_PARAMS, Project
 
 SIZES = {
     *("batch_size", "batch_tokens", "chunk_size", "steps", "depth", "k", "views", "range_max", "candidates"),
-    *("range_min",),
-    *("query_length", "passage_length", "max_length", "evaluations", "dev_fraction"),
-    *("seeds", "cases", "resamples"),
+    *("range_min", "query_length", "passage_length", "max_length", "evaluations"),
 }
-
-
-def overridden(config: dict[str, Any], tiny: dict[str, Any]) -> dict[str, Any]:
-    """`config` with the sizes and the base model of the tiny experiment."""
-    found = {}
-    for key, value in config.items():
-        other = tiny.get(key, value)
-        if isinstance(value, dict) and isinstance(other, dict):
-            found[key] = overridden(value, other)
-        else:
-            found[key] = other if key in SIZES else value
-    return found
+OWN = {"data.name": "null", "encoder.model": "tests/tiny/model", "encoder.revision": "null", "retrieve.depth": "100"}
 
 
 @pytest.mark.slow
 def test_natural_questions_run(fresh: Project, copy_of: Callable[..., Project]) -> None:
     """The main branch without DVC, in the order of its file."""
     project, config = copy_of(fresh), ROOT / "configs" / "nq.yaml"
-    whole, tiny = (
-        preview([str(file)], ROOT / "params.yaml").model_dump(exclude_unset=True) for file in (config, TINY_PARAMS)
-    )
-    params = overridden(whole, tiny) | {"data": tiny["data"]}
-    params["encoder"] |= {"model": "tests/tiny/model", "revision": None}
-    params["retrieve"]["depth"] = 100  # for its measures
-    (project.folder / "params.yaml").write_text(yaml.safe_dump(params))
+    tiny = [one for one in given([str(TINY_PARAMS)]).items() if not one[0].startswith("pair.")]
+    kept = {name: value for name, value in tiny if name.startswith("data.") or name.rpartition(".")[2] in SIZES} | OWN
+    values = [f"{name}={'null' if value is None else value}" for name, value in kept.items()]
+    shutil.copy(ROOT / "params.yaml", project.folder)
+    lay_over([str(config), *values], project.folder / "params.yaml")
     shutil.rmtree(project.folder / "pipelines")
     ran = project.fork(*(one.cmd.split()[1:] for one in read_stages(project.folder)))
     assert ran.status == 0, ran.output[-5000:]

@@ -1,7 +1,6 @@
 """How a stage's artifact is built: whole, kept over an error, keyed by what decides it; and how errors are told."""
 
 import errno
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -236,12 +235,12 @@ def test_a_part_is_made_once(begin: Begin) -> None:
 
 
 def test_a_missing_input_is_named(root: Path, begin: Begin) -> None:
-    for name, options in (("own.txt: no such file", {"own_files": (root / "own.txt",)}), ("^input.txt: not built", {})):
-        if not options:
-            (root / "input.txt").unlink()
-        with pytest.raises(UserError, match=name), begin(k=1, **options):
-            pass
-        assert not TARGET.exists() and not Path(".scratch").exists()
+    with pytest.raises(UserError, match=r"own.txt: no such file"), begin(k=1, own_files=(root / "own.txt",)):
+        pass
+    (root / "input.txt").unlink()
+    with pytest.raises(UserError, match=r"^input.txt: not built"), begin(k=1):
+        pass
+    assert not TARGET.exists() and not Path(".scratch").exists()
 
 
 def test_each_key_has_its_item_and_its_artifact(root: Path, begin: Begin) -> None:
@@ -261,15 +260,14 @@ def write_found(stage: Stage, value: int) -> None:
 
 
 def test_metrics_and_plots_land_where_they_are_declared(root: Path, begin: Begin) -> None:
-    (root / "metrics" / "thing").mkdir(parents=True)
-    (root / "metrics" / "thing" / "mine.txt").write_text("kept")
+    (root / "metrics/thing").mkdir(parents=True)
+    (root / "metrics/thing/mine.txt").write_text("kept")
     for value in (1, 2):
         with begin(k=1) as stage:
             write_found(stage, value)
-            assert (root / "metrics" / "thing" / "found.json").exists() == (value == 2)
-        assert json.loads((root / "metrics" / "thing" / "found.json").read_text()) == value
-        assert (root / "plots" / "thing" / "drawn.csv").read_text() == f"x,{value}"
-    assert (root / "metrics" / "thing" / "mine.txt").read_text() == "kept"
+            assert (root / "metrics/thing/found.json").exists() == (value == 2)
+        found = {path.name: path.read_text() for path in root.glob("[mp]*/thing/*")}
+        assert found == {"found.json": f"{value}\n", "drawn.csv": f"x,{value}", "mine.txt": "kept"}
     assert [path.name for path in TARGET.iterdir()] == ["manifest.json"], "they are no part of the artifact"
 
 
@@ -289,42 +287,31 @@ def test_two_processes(root: Path) -> None:
 
 
 DISK, MEMORY = "error: no space left on the disk", "error: out of memory"
-DENIED = "change its permissions or its owner"
+DENIED = "Permission denied; change its permissions or its owner\n"
+MENDED: list[tuple[Exception, str]] = [
+    (UserError("a.txt: wrong"), "error: a.txt: wrong\n"),
+    (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "data/a.npy"), f"{DISK} while writing data/a.npy ("),
+    # What numpy, safetensors and faiss raise on a full disk: no errno.
+    (OSError("1000000 requested and 131056 written"), DISK),
+    (SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"), DISK),
+    (RuntimeError("Error in void faiss::write_index(...): 1 != 2 (No space left on device)"), DISK),
+    (MemoryError(), MEMORY),
+    (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to\nx"), MEMORY),
+    (PermissionError(errno.EACCES, "", "data/a.npy"), f"error: data/a.npy: {DENIED}"),
+    (  # as Arrow does
+        PermissionError(errno.EACCES, "Failed to open local file 'a'.\nDetail: Permission denied"),
+        f"error: [Errno 13] Failed to open local file 'a'. Detail: {DENIED}",
+    ),
+    (OSError(errno.EIO, "", "x"), "error: x: Input/output error; correct that, then run again\n"),
+]
 
 
-@pytest.mark.parametrize(
-    ("error", "parts"),
-    [
-        (UserError("a.txt: wrong"), ["error: a.txt: wrong\n"]),
-        (
-            OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "data/a.npy"),
-            [DISK, "while writing data/a.npy", "existing artifacts are untouched: free space"],
-        ),
-        (OSError(errno.EDQUOT, os.strerror(errno.EDQUOT)), [DISK]),
-        # What numpy, polars, safetensors and faiss raise on a full disk: no errno.
-        (OSError("1000000 requested and 131056 written"), [DISK]),
-        (OSError("No space left on device (os error 28)"), [DISK]),
-        (SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"), [DISK]),
-        (RuntimeError("Error in void faiss::write_index(...): 1 != 2 (No space left on device)"), [DISK]),
-        (MemoryError(), [MEMORY, "lower encoder.batch_tokens"]),
-        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to\nx"), [MEMORY]),
-        (PermissionError(errno.EACCES, "", "data/a.npy"), [f"error: data/a.npy: Permission denied; {DENIED}\n"]),
-        (
-            PermissionError(errno.EACCES, "Failed to open local file 'a'.\nDetail: Permission denied"),  # as Arrow does
-            [f"error: [Errno 13] Failed to open local file 'a'. Detail: Permission denied; {DENIED}\n"],
-        ),
-        (IsADirectoryError(errno.EISDIR, "", "run.trec"), ["error: run.trec: Is a directory; a file must be there\n"]),
-        (OSError(errno.EIO, "", "x"), ["error: x: Input/output error; correct that, then run again\n"]),
-    ],
-)
-def test_what_a_user_can_mend_is_one_line(
-    error: Exception, parts: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(("error", "start"), MENDED)
+def test_what_a_user_can_mend_is_one_line(error: Exception, start: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught, report_errors():
         raise error
     text = capsys.readouterr().err
-    assert caught.value.code == 2 and text.count("\n") == 1
-    assert text.startswith(parts[0]) and all(part in text for part in parts)
+    assert caught.value.code == 2 and text.count("\n") == 1 and text.startswith(start)
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "nobody's file"), RuntimeError("a bug"), KeyError("x")])
