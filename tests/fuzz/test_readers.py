@@ -168,14 +168,11 @@ def test_sources(source: Sample, data: st.DataObject) -> None:
         check(data_of(path=place, **source.keys), Path(place) / "out")
 
 
-@given(log=tables("query", "pid", "count"), texts=tables("text"), qrels=tables("qid", "pid", "grade"))
-def test_parquet(log: bytes, texts: bytes, qrels: bytes) -> None:
+@given(qrels=tables("qid", "pid", "grade"))
+def test_parquet(qrels: bytes) -> None:
     with TemporaryDirectory() as place, chdir(place):
-        files = {"corpus.jsonl": CORPUS, "log.parquet": log, "own.parquet": texts, "qrels.parquet": qrels, "run": RUN}
-        write_files(Path(), files)
-        told(lambda: list(read_texts(Path("own.parquet"))))
+        write_files(Path(), {"qrels.parquet": qrels, "run": RUN})
         told(lambda: judge_runs([Path("run")], Path("qrels.parquet"), ["RR@10"]))
-        check(data_of(path=".", source="log"), Path("out"))
 
 
 def check(data: Data, folder: Path) -> None:

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 FILE = "dual_cross.generator.file"
 PREDICTED = pa.schema([("pid", pa.string()), ("text", pa.string())])
 PASSAGES_AT_A_TIME = 2**17  # whose queries are in memory together: some hundred megabytes
-LOGS = ("log.tsv", "log.jsonl", "log.parquet")
+LOGS = ("log.tsv", "log.jsonl")
 NEEDED, OPTIONAL = ("query", "pid"), ("count",)
 LARGEST = 10**12  # so that millions of counts add up in 64 bits
 DIGITS = 16  # hexadecimal: 64 bits
@@ -99,12 +99,9 @@ def normal_form(text: pl.Expr) -> pl.Expr:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, str, int, int]]:
-    """The rows of a log of any form as `LOGGED`, checked."""
-    if path.suffix == ".parquet":
-        rows = reading.read_parquet(path, NEEDED, OPTIONAL)
-    else:
-        is_json = path.name.removesuffix(".gz").endswith(".jsonl")
-        rows = reading.read_json_lines(path) if is_json else reading.read_columns(path, NEEDED, OPTIONAL)
+    """The rows of a log of either form as `LOGGED`, checked."""
+    is_json = path.name.removesuffix(".gz").endswith(".jsonl")
+    rows = reading.read_json_lines(path) if is_json else reading.read_columns(path, NEEDED, OPTIONAL)
     for place, row in rows:
         text = " ".join(check_string(place, "query", row.get("query")).split())
         pid, count = row.get("pid"), row.get("count")
@@ -147,9 +144,7 @@ def own_queries(path: Path, others: list[pl.Series]) -> pl.DataFrame:
 
 
 def read_texts(path: Path) -> Iterator[str]:
-    """Stream a user's queries: a text file with one a line, or a Parquet table with a column `text`."""
-    if path.suffix == ".parquet":
-        return (check_text(place, "query", row["text"]) for place, row in reading.read_parquet(path, ["text"]))
+    """Stream a user's queries: a text file with one a line."""
     return (check_text(place, "query", " ".join(line.split())) for place, line in reading.read_lines(path))
 
 
