@@ -119,7 +119,7 @@ def test_the_first_of_each_passage(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         ("q.tsv", b"0\ta\n2\tb\n", "q.tsv: 1 passages without a query, the first '1'; add lines for them"),
         ("q.jsonl", b'{"id": 7, "query": "a"}\n', "q.jsonl, line 1, id: 7 is not a string"),
         ("q.jsonl", b'{"id": "0", "predicted_queries": "a"}\n', "line 1, predicted_queries: 'a' is not a list"),
-        ("q.txt", b"a\n", "must end in .tsv or .jsonl"),
+        ("q.txt", b"a\n", "q.txt, line 1: 1 columns, not 2; write id, query with a tab between them"),
     ],
 )
 def test_bad_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:

@@ -168,13 +168,6 @@ def test_sources(source: Sample, data: st.DataObject) -> None:
         check(data_of(path=place, **source.keys), Path(place) / "out")
 
 
-@given(qrels=tables("qid", "pid", "grade"))
-def test_parquet(qrels: bytes) -> None:
-    with TemporaryDirectory() as place, chdir(place):
-        write_files(Path(), {"qrels.parquet": qrels, "run": RUN})
-        told(lambda: judge_runs([Path("run")], Path("qrels.parquet"), ["RR@10"]))
-
-
 def check(data: Data, folder: Path) -> None:
     """Prepare a source: it is refused, or each judgement of a query with a positive is kept, or counted as left out."""
     source = told(lambda: open_source(data))
@@ -213,11 +206,15 @@ def test_lines(name: str, data: st.DataObject) -> None:
     assert len(plain) - headers == len(out)
 
 
-@given(content=mangled(RUN), qrels=mangled(b"q1 0 p1 1\nq2 0 p1 0\nq2 0 p2 1\n"))
-def test_runs(content: bytes, qrels: bytes) -> None:
+QRELS = b"q1 0 p1 1\nq2 0 p1 0\nq2 0 p2 1\n"
+
+
+@given(content=mangled(RUN), qrels=mangled(QRELS), table=tables("qid", "pid", "grade"))
+def test_runs(content: bytes, qrels: bytes, table: bytes) -> None:
     with TemporaryDirectory() as place, chdir(place):
-        write_files(Path(), {"run": content, "qrels": qrels})
+        write_files(Path(), {"run": content, "qrels": qrels, "qrels.parquet": table, "right": RUN})
         told(lambda: judge_runs([Path("run")], Path("qrels"), ["RR@10", "nDCG@10", "R(rel=2)@5"]))
+        told(lambda: judge_runs([Path("right")], Path("qrels.parquet"), ["RR@10"]))
         for read in (read_run, read_scored_run):
             found = told(partial(read, Path("run")))
             assert isinstance(found, UserError) or len(found) == len(plain_lines(content))

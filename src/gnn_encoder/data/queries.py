@@ -29,7 +29,6 @@ FILE = "dual_cross.generator.file"
 PREDICTED = pa.schema([("pid", pa.string()), ("text", pa.string())])
 PASSAGES_AT_A_TIME = 2**17  # whose queries are in memory together: some hundred megabytes
 LOGS = ("log.tsv", "log.jsonl")
-NEEDED, OPTIONAL = ("query", "pid"), ("count",)
 LARGEST = 10**12  # so that millions of counts add up in 64 bits
 DIGITS = 16  # hexadecimal: 64 bits
 PUNCTUATION = r"[\p{P}--[#%&@]]+"  # signs that tell two queries apart stay: c# is not c, and 50% is not 50
@@ -100,9 +99,7 @@ def normal_form(text: pl.Expr) -> pl.Expr:
 
 def _rows(path: Path) -> Iterator[tuple[str, str, int, int]]:
     """The rows of a log of either form as `LOGGED`, checked."""
-    is_json = path.name.removesuffix(".gz").endswith(".jsonl")
-    rows = reading.read_json_lines(path) if is_json else reading.read_columns(path, NEEDED, OPTIONAL)
-    for place, row in rows:
+    for place, row in reading.read_named(path, ("query", "pid"), ("count",)):
         text = " ".join(check_string(place, "query", row.get("query")).split())
         pid, count = row.get("pid"), row.get("count")
         number = 1 if count in (None, "") else reading.whole(count)
@@ -157,10 +154,7 @@ def query_keys(texts: pl.Series) -> pl.Series:
 
 def read_generated(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Stream the file's lines: a pid, and queries of this passage; those of white space alone are passed over."""
-    form = path.name.removesuffix(".gz").rpartition(".")[2]
-    if form not in ("tsv", "jsonl"):
-        raise UserError(f"{FILE} is {str(path)!r}: its name must end in .tsv or .jsonl, perhaps with .gz; rename it")
-    for place, row in reading.read_json_lines(path) if form == "jsonl" else reading.read_columns(path, ("id", "query")):
+    for place, row in reading.read_named(path, ("id", "query")):
         key = "id" if "id" in row else "_id"
         if not isinstance(queries := row.get("predicted_queries", [row.get("query")]), list):
             raise UserError(f"{place}, predicted_queries: {shorten(queries)} is not a list; write one of strings")

@@ -178,6 +178,12 @@ def read_columns(
         yield place, dict(zip(names, columns, strict=True))
 
 
+def read_named(path: Path, needed: Sequence[str], optional: Sequence[str] | None = None) -> Iterator[Named]:
+    """Stream the rows of a JSON lines file, if its name ends so, or of a table."""
+    is_json = path.name.removesuffix(".gz").endswith(".jsonl")
+    return read_json_lines(path) if is_json else read_columns(path, needed, optional)
+
+
 def _check_header(place: Place, names: Sequence[str], needed: Sequence[str], optional: Sequence[str]) -> None:
     for name in (*needed, *optional):
         if names.count(name) > 1 or (name in needed and name not in names):
