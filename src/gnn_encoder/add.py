@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.files import fingerprint, replacing
+from gnn_encoder.base.files import fingerprint, replacing, seal
 from gnn_encoder.base.matrix import ArrayWriter, Matrix, array_blocks, open_matrix, read_manifest
 from gnn_encoder.base.tables import PASSAGES, PICKED, count_rows, open_table, with_title, write_table
 from gnn_encoder.data.formats import read_corpus
@@ -97,6 +97,7 @@ def _write(system: str, before: Version, folder: Path, new: pl.DataFrame) -> Non
     writer.finish(replace(old, shape=(n + len(new), d), input_fingerprint=mark, fingerprint=mark))
     factory = PassageIndex.open(before.index).factory
     build(version.embeddings, version.index, factory=factory, pids=version.passages, system=system, seed=params.seed)
+    seal(version.embeddings)
 
 
 def _open_encoder(system: str, params: Params) -> Encode:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gnn_encoder.base import distributed
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.files import MANIFEST, check_room, publish, read_json, write_json
+from gnn_encoder.base.files import MANIFEST, check_room, check_undamaged, publish, read_json, write_json
 
 Rows = NDArray[np.integer[Any]]  # rows of a table or a matrix, or places in a list, of any integer type; -1: none
 Scores = NDArray[np.float32]
@@ -111,27 +111,10 @@ def is_finished(folder: Path, manifest: ArrayManifest) -> bool:
 
 
 def read_manifest(folder: Path) -> ArrayManifest:
-    """Read and check the manifest of a matrix folder."""
-    return _opened(folder)[0]
-
-
-def _opened(folder: Path) -> tuple[ArrayManifest, NDArray[Any]]:
-    path, matrix = folder / MANIFEST, folder / MATRIX
-    if not path.is_file() or not matrix.is_file():
-        raise UserError(f"{folder}: holds no {MATRIX} with {MANIFEST}; run the stage that makes it again")
-    manifest = read_json(path, ArrayManifest)
-    try:
-        mapped = np.load(matrix, mmap_mode="r")
-        fits = (mapped.shape, mapped.dtype) == (manifest.shape, np.dtype(manifest.dtype))
-        if manifest.complete and fits and manifest.shape[0] % manifest.views == 0:
-            return manifest, mapped
-    except (ValueError, EOFError):  # numpy's errors for a file that is cut short and for an empty one
-        pass
-    expected = int(np.prod(manifest.shape)) * np.dtype(manifest.dtype).itemsize
-    raise UserError(
-        f"{matrix}: {matrix.stat().st_size} bytes do not hold the {manifest.shape} {manifest.dtype} matrix of "
-        f"{expected} bytes that {path} promises; delete the folder and run its stage again"
-    )
+    """The manifest of a matrix folder, which must hold what was written."""
+    manifest = read_json(folder / MANIFEST, ArrayManifest)
+    check_undamaged(folder)
+    return manifest
 
 
 def check_shape(folder: Path, expected: tuple[int, int]) -> None:
@@ -154,7 +137,9 @@ def write_header(file: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...]) -
 
 def open_matrix(folder: Path) -> NDArray[Any]:
     """Map a complete matrix for reading. *Shape:* as its manifest says."""
-    return _opened(folder)[1]
+    read_manifest(folder)
+    matrix: NDArray[Any] = np.load(folder / MATRIX, mmap_mode="r")
+    return matrix
 
 
 def release(*arrays: NDArray[Any]) -> None:
