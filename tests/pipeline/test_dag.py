@@ -168,16 +168,3 @@ def test_a_model_that_is_still_its_start_has_its_matrix(stages: Any, kept: str, 
     assert ran.status == 0 and (ran.calls > 0) == encoded, ran.output
     made, base = ((data / "embeddings" / name / "embeddings.npy").read_bytes() for name in ("dual_encoder", kept))
     assert made == base
-
-
-def test_the_same_seed_makes_the_same_bytes(project: Any, copy_of: Callable[..., Any]) -> None:
-    copy = copy_of(project)
-    before = outputs(copy)
-    stages = [
-        *("pipelines/pair/dvc.yaml:train_dual_encoder@pair_pretrained", "train_cross_encoder"),
-        *("first_retrievers", "train_mgt"),
-    ]
-    ran = copy.dvc("repro", "--force", "--single-item", *stages)
-    assert ran.status == 0, ran.output
-    assert len(started(ran)) == len(stages)
-    assert outputs(copy) == before

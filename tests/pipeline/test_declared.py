@@ -1,7 +1,7 @@
 """A stage reads what dvc.yaml declares for it and nothing else.
 
-It runs in a folder that holds only its declared inputs, and leaves the same bytes as in the whole project. One
-that reads something undeclared, which DVC would never run again for, misses a file here.
+It runs in a folder that holds only its declared inputs, and leaves the same bytes as in the whole project: the same
+seed makes the same bytes. One that reads something undeclared, which DVC would never run again for, misses a file here.
 """
 
 import shutil
