@@ -49,11 +49,6 @@ def replace_matrix(make: Callable[[np.ndarray], np.ndarray]) -> Change:
     return change
 
 
-def with_nan(matrix: np.ndarray) -> np.ndarray:
-    matrix[7, 3] = np.nan
-    return matrix
-
-
 def no_dual_encoder(project: Any) -> None:
     (project.folder / M_DE / "dual_encoder.json").unlink()
 
@@ -68,7 +63,6 @@ MISTAKES: dict[str, tuple[Change, str, list[str]]] = {
     "truncated gzip": (cut_gzip, "prepare", ["corpus.jsonl.gz", "cut off"]),
     "longer pairs than positions": (longer, "train_cross_encoder", ["train_cross_encoder.max_length", "200", "128"]),
     "no dual-encoder": (no_dual_encoder, "cache_passages dual_encoder", [M_DE]),
-    "NaN": (replace_matrix(with_nan), "build_graph", [f"{MATRIX}/embeddings.npy", "row 7", "NaN"]),
     "another dimension": (replace_matrix(lambda matrix: matrix[:, :16].copy()), "train_mgt", ["16", "32"]),
     "another corpus": (replace_matrix(lambda matrix: matrix[:119].copy()), "encode_corpus", ["119", "120"]),
 }

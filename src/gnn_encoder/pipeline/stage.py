@@ -163,9 +163,8 @@ def run(main: Callable[[Stage], None], *, shared: bool = False, own_files: Files
         with artifact(declared, params, own_files(params)) as stage:
             if shared:
                 main(stage)
-            elif distributed.is_first():
-                with distributed.alone():
-                    main(stage)
+            else:
+                distributed.on_first(lambda: main(stage))
 
 
 @contextmanager
