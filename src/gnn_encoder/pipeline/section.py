@@ -77,6 +77,6 @@ def parse_yaml(content: bytes | str, source: str | Path, reader: YAML | None = N
     try:
         return (reader or YAML(typ="safe")).load(content)
     except (YAMLError, ValueError) as error:  # ValueError: a number of thousands of digits, an odd date
-        mark = getattr(error, "problem_mark", None)
-        told = f"line {mark.line + 1}: {error.problem}" if mark else " ".join(str(error).split())  # type: ignore[union-attr]
+        mark, problem = (getattr(error, name, None) for name in ("problem_mark", "problem"))
+        told = f"line {mark.line + 1}: {problem}" if mark else " ".join(str(error).split())
         raise UserError(f"{source}: not valid YAML: {told}; correct it") from error
