@@ -21,7 +21,6 @@ from scipy.special import expit
 from sentence_transformers import CrossEncoder as PeerCrossEncoder
 
 from gnn_encoder.base.files import SCRATCH
-from gnn_encoder.base.tables import edge_schema
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.text.batches import Inputs
@@ -61,8 +60,7 @@ class Ours:
 
     def _embed(self) -> None:
         keys = dict(zip(("query", "passage"), self._rows, strict=True))
-        schema = edge_schema(self._model.dimension)
-        embed_pairs(self._model, self._pairs(), self._folder, keys, schema, batch_tokens=self._limits["batch_tokens"])
+        embed_pairs(self._model, self._pairs(), self._folder, keys, batch_tokens=self._limits["batch_tokens"])
 
     def features(self) -> np.ndarray:
         """What the last pass wrote for the first pairs. *Shape:* (CHECKED, d_e)."""

@@ -11,7 +11,6 @@ from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import CANDIDATES, UNLABELLED, candidates_table, count_rows, write_table
 from gnn_encoder.gnn.graph import EDGES, VECTORS, labelled_first, open_labels, write_nodes
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.project import REFERENCE
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.corpus import embed_queries, load_encoder
@@ -25,8 +24,8 @@ def main(stage: Stage) -> None:
     rows = draw(count_rows(unlabelled), params.build_graph.unlabelled, params.seed)
     write_nodes(stage.scratch, training=project.queries("train"), unlabelled=unlabelled, rows=rows)
     distributed.barrier()  # the first rank has written them
-    matrix, k = open_matrix(project.embeddings(REFERENCE)), params.build_graph.k
-    encoder = load_encoder(project.encoder(REFERENCE), params.encoder)
+    matrix, k = open_matrix(project.embeddings(project.REFERENCE)), params.build_graph.k
+    encoder = load_encoder(project.encoder(project.REFERENCE), params.encoder)
     queries = embed_queries(encoder, stage.scratch / project.NODES.name, params.encoder.batch_tokens)
     if distributed.is_first():
         np.save(stage.scratch / VECTORS, queries)

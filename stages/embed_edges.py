@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 
-from gnn_encoder.base.tables import edge_schema, loop_schema
 from gnn_encoder.gnn.graph import open_graph
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
@@ -31,12 +30,10 @@ def main(stage: Stage) -> None:
     of = partial(Inputs.pairs, template=model.template, length=params.train_cross_encoder.max_length)
     embed = partial(embed_pairs, model, batch_tokens=params.encoder.batch_tokens)
     query, passage = np.repeat(np.arange(graph.n), graph.k), graph.passages.reshape(-1)
-    pairs, edges = of(queries, query, passages, passage), edge_schema(model.dimension)
-    embed(pairs, folder / "edges", {"query": query, "passage": passage}, edges)
+    embed(of(queries, query, passages, passage), folder / "edges", {"query": query, "passage": passage})
     nodes = ("query_loops", queries, np.arange(graph.n)), ("passage_loops", passages, np.unique(passage))
     for name, tokens, ends in nodes:
-        loops, schema = of(tokens, ends, tokens, ends), loop_schema(model.dimension)
-        embed(loops, folder / name, {"node": ends}, schema)
+        embed(of(tokens, ends, tokens, ends), folder / name, {"node": ends})
 
 
 if __name__ == "__main__":

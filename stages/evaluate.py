@@ -28,7 +28,7 @@ def main(stage: Stage) -> None:
     tables.tell(tables.results_table(stage.key, split, of, compared[split], tested) for split, of in means.items())
     properties = slices.query_properties(stage.params)
     sliced = {one: slices.slice_systems(of, properties[one], tested, branch.baseline) for one, of in by_query.items()}
-    write_figures(stage.plots, values, means, tested)
+    write_figures(stage.unfinished(project.PLOTS / stage.key), values, means, tested)
     found: dict[str, object] = {**means, "significance": compared, "slices": sliced}
     if stage.key == MAIN:
         tables.tell(slices.slices_table(MAIN, one, split) for split, one in sliced.items())
@@ -36,7 +36,7 @@ def main(stage: Stage) -> None:
         write_json(folder / "informed.json", told := informed(stage.params))
         tables.tell([slices.attention_table(told["attention"]), *tables.claim_sentences(claim)])
     for name, value in found.items():
-        write_json(stage.metrics / f"{name}.json", value)
+        write_json(stage.unfinished(project.METRICS / stage.key / f"{name}.json"), value)
 
 
 def informed(params: Params) -> dict[str, Any]:

@@ -32,12 +32,13 @@ def main(stage: Stage) -> None:
     encoder = load_encoder(untouched, params.encoder)
     write_matrix(encoder, matrix, params, origin_of(untouched, project.PASSAGES))
     words = stage.unfinished(project.runs(project.LEXICAL))
-    if distributed.is_first():
-        with distributed.alone():
-            index_system(embed_judged(encoder, params.encoder), project.UNTOUCHED, matrix, index, runs, params)
-            rank_by_words(stage.unfinished(project.index(project.LEXICAL)), words, stage.work, params)
-            write_dev(positives, {project.LEXICAL: words, project.UNTOUCHED: runs}, params)
-    distributed.barrier()
+
+    def rank() -> None:
+        index_system(embed_judged(encoder, params.encoder), project.UNTOUCHED, matrix, index, runs, params)
+        rank_by_words(stage.unfinished(project.index(project.LEXICAL)), words, stage.work, params)
+        write_dev(positives, {project.LEXICAL: words, project.UNTOUCHED: runs}, params)
+
+    distributed.on_first(rank)
     # The first retriever is the base model, trained against BM25's negatives or, without steps, as it comes.
     model, of_model = stage.unfinished(project.RETRIEVER), stage.unfinished(project.embeddings("retriever"))
     if params.train_retriever.steps:

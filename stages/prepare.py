@@ -5,7 +5,6 @@ from pathlib import Path
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.data.prepare import open_source, prepare
-from gnn_encoder.data.queries import own_file
 from gnn_encoder.evaluate.measures import parse
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
@@ -26,8 +25,8 @@ def main(stage: Stage) -> None:
 
 def own_files(params: Params) -> list[Path]:
     """The source's files, and that of the user's unlabelled queries if there is one."""
-    own = own_file(params.data.unlabelled)
-    return [*open_source(params.data).files, *([own] if own else [])]
+    own = params.data.unlabelled
+    return [*open_source(params.data).files, *([Path(own)] if own else [])]
 
 
 if __name__ == "__main__":

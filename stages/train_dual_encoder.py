@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.project import title_of
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.train.dual_encoder import open_texts, train_dual_encoder
@@ -22,7 +21,7 @@ def main(stage: Stage) -> None:
     own = Path(item["own"]) if "own" in item else "train"
     examples = open_examples(Path(item["examples"]), queries, own, scored=True)
     texts = open_texts(encoder, queries, params.encoder)
-    how = {"title": title_of(stage.key), "alpha": settings.alpha if item.get("passage_centric") else 0.0}
+    how = {"title": project.title_of(stage.key), "alpha": settings.alpha if item.get("passage_centric") else 0.0}
     train_dual_encoder(texts, examples, section, params, stage.scratch, **how)
 
 

@@ -29,10 +29,8 @@ def main(stage: Stage) -> None:
     distributed.barrier()
     encoder, encoded = load_encoder(model, params.encoder), same_encoder(model, project.embeddings(REFERENCE))
     write_matrix(encoder, matrix, params, origin_of(model, project.PASSAGES), encoded=encoded)
-    if distributed.is_first():
-        with distributed.alone():
-            index_system(embed_judged(encoder, params.encoder), CONTROL, matrix, index, runs, params)
-    distributed.barrier()
+    where = CONTROL, matrix, index, runs, params
+    distributed.on_first(lambda: index_system(embed_judged(encoder, params.encoder), *where))
 
 
 def train(params: Params, model: Path, work: Path) -> None:

@@ -8,7 +8,6 @@ A fork is watched and disturbed as its order says:
     settings            {"module:NAME": value} set before the script starts
     counted             "module:NAME" of a function; each call adds a byte to the file `calls`
     kill_after          SIGKILL to the process itself after this many calls of it
-    fail_after          [calls, errno]: the next call raises that OSError instead
 """
 
 import functools
@@ -120,12 +119,9 @@ def disturb(order: Order) -> None:
     owner, attribute = resolve(order["counted"])
     function = getattr(owner, attribute)
     calls = open(order["calls"], "ab", buffering=0)
-    fail_after, number = order.get("fail_after", (None, 0))
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if calls.tell() == fail_after:
-            raise OSError(number, os.strerror(number))
         result = function(*args, **kwargs)
         calls.write(b".")
         if calls.tell() == order.get("kill_after"):

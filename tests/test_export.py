@@ -97,7 +97,7 @@ def test_a_damaged_artifact_is_not_exported(root: Path, to: str, file: Path) -> 
         (("--to", "npy", "--system", "bm25", "out"), "--system is 'bm25': must be one of untouched, "),
         (("--to", "npy", "systems.yaml/out"), "systems.yaml/out: Not a directory; name a folder that can be"),
         (("--to", "npy", "data"), "data: exists already; name a new folder, or remove it"),
-        (("--to", "npy", "--system", "pair", "out"), "data/embeddings/pair: holds no"),
+        (("--to", "npy", "--system", "pair", "out"), "data/embeddings/pair/manifest.json: not built yet"),
         (("--to", "sentence-transformers", "out"), "data/mgt/encoder/dual_encoder.json: not built"),
     ],
 )

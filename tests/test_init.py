@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import yaml
+from ruamel.yaml import YAML
 
 from gnn_encoder import init as module
 from gnn_encoder.data.prepare import open_source
@@ -66,9 +66,9 @@ def test_a_config_and_values_which_win_over_it() -> None:
 
 @pytest.mark.parametrize("text", ["5.0e-5", "017", "1e3", "1e3x", "yes", "'yes'", '"5e-5"', "~", "[1]"])
 def test_a_value_means_what_it_means_in_params_yaml(text: str) -> None:
-    """Whatever is written: ruamel.yaml, which keeps comments, and PyYAML, which stages read with, differ in dialect."""
+    """Whatever is written: as YAML 1.2, which DVC reads and writes."""
     code, _, err = call("init", f"encoder.revision={text}")
-    meant = 1000.0 if text == "1e3" else yaml.safe_load(text)  # a number in YAML 1.2, which DVC writes
+    meant = YAML(typ="safe").load(text)
     if meant is None or isinstance(meant, str):
         assert code == 0 and load_params().encoder.revision == meant
     else:

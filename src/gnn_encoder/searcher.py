@@ -74,14 +74,14 @@ class Searcher:
         if folder != root / project.index(system):
             raise UserError(f"{index}: must be the folder {project.index('SYSTEM')} of a project")
         with chdir(root):
-            dense = read_registry(REGISTRY).dense
-            if system not in dense:
-                raise UserError(f"{project.index(system)}: {system!r} must be one of {', '.join(dense)}")
+            known = read_registry(REGISTRY)
+            if system not in known.dense:
+                raise UserError(f"{project.index(system)}: {system!r} must be one of {', '.join(known.dense)}")
             opened, passages = PassageIndex.open(project.index(system)), TableRows(project.PASSAGES, PASSAGES)
             if len(passages) != opened.passages:
                 told = f"holds {opened.passages} passages, {project.PASSAGES} has {len(passages)}"
                 raise UserError(f"{opened.folder}: {told}; build the index again (`dvc repro`)")
-            encoder = DualEncoder.load(Path(dense[system].encoder), precision="fp32").for_inference()
+            encoder = DualEncoder.load(known.encoder(system), precision="fp32").for_inference()
             folders = project.index(LEXICAL), project.RUNS / HYBRID
             fused = HybridIndex.open(opened, system, *folders) if hybrid else None
             return cls(encoder, opened, fused, TableRows(opened.folder / PIDS, PID_TABLE), passages)

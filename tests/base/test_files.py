@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.files import cached, code_fingerprint, fingerprint, publish, write_json
+from gnn_encoder.base.files import cached, fingerprint, publish, write_json
 from gnn_encoder.base.matrix import ArrayWriter
 
 
@@ -77,21 +77,6 @@ def test_a_fingerprint_changes_with_content_names_and_values(tmp_path: Path) -> 
     assert fingerprint(moved) == before
     write_json(moved / "manifest.json", {"fingerprint": "abd"})
     assert fingerprint(moved) != before
-
-
-def test_code_is_python_files_and_where_they_lie(tmp_path: Path) -> None:
-    def of() -> str:
-        return code_fingerprint([Path("src/package"), Path("stages/a.py")], tmp_path)
-
-    for name in ("src/package/a.py", "src/package/inner/b.py", "stages/a.py"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(name)
-    before = of()
-    (tmp_path / "src/package/notes.txt").touch()
-    (tmp_path / "stages/other.py").touch()
-    assert of() == before
-    (tmp_path / "src/package/a.py").rename(tmp_path / "src/package/c.py")
-    assert of() != before
 
 
 def write(folder: Path) -> None:

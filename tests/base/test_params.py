@@ -58,11 +58,7 @@ def test_a_wrong_value(values: dict[str, Any], tmp_path: Path) -> None:
             {"query": None},  # what YAML makes of `query: `
             "{'query': None}: must be a text; in a shell 'encoder.query_prefix=\"TEXT\"', in both kinds of quotes",
         ),
-        (
-            "train_retriever.learning_rate",
-            "5.0e-5",
-            "the text '5.0e-5': must be a number such as 5e-5, without quotes",
-        ),
+        ("train_retriever.learning_rate", "5.0e-5", "the text '5.0e-5': must be a number such as 5e-5, without quotes"),
     ):
         section, _, name = key.partition(".")
         assert message(values | {section: values[section] | {name: value}}, tmp_path) == f"{key} is {expected}"
@@ -75,15 +71,15 @@ def test_a_wrong_value(values: dict[str, Any], tmp_path: Path) -> None:
 def test_no_parameters_at_all(values: dict[str, Any], tmp_path: Path) -> None:
     assert message("", tmp_path).startswith("the file is None: must be lines of `key: value`")
     assert message(values | {"mgt": None}, tmp_path).startswith("mgt is None: must be lines of `key: value`")
-    assert message(f"seed: {'9' * 5000}\n", tmp_path).startswith("not valid YAML in UTF-8: Exceeds the limit")
+    assert message(f"seed: {'9' * 5000}\n", tmp_path).startswith("not valid YAML: Exceeds the limit")
     long = message(values | {"mgt": "9" * 5000}, tmp_path)
     assert "999...: must be lines of `key: value`" in long and len(long) < 500
-    assert message("seed: [", tmp_path).startswith("not valid YAML in UTF-8: ")
+    assert message("seed: [", tmp_path).startswith("not valid YAML: ")
     twice = "seed: 1\nmgt:\n  beta: 0.1\n  gate: 0.2\n  beta: 0.1\n"
-    assert message(twice, tmp_path) == "not valid YAML in UTF-8: key beta stands in lines 3 and 5; keep one of them"
+    assert message(twice, tmp_path).startswith('not valid YAML: line 5: found duplicate key "beta" with value')
     path = tmp_path / "params.yaml"
     path.write_bytes(yaml.safe_dump(values).encode() + b"# caf\xe9\n")
-    with pytest.raises(UserError, match=r"params.yaml: not valid YAML in UTF-8: .* 0xe9"):
+    with pytest.raises(UserError, match=r"params.yaml: not valid YAML: .*UTF-8"):
         load_params(path)
     path.unlink()
     with pytest.raises(UserError, match=r"params.yaml: no such file; run from the project's root, or `git checkout "):

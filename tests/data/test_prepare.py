@@ -28,36 +28,33 @@ def statistics(target: Path) -> dict[str, dict[str, int]]:
 
 def test_tables_and_what_is_left_out(folder: Write, prepared: Prepared, caplog: pytest.LogCaptureFixture) -> None:
     """p8 has neither text nor title and takes its judgement with it; q4 has no positive; one judgement is repeated."""
-    caplog.set_level(logging.INFO)
-    target = prepared(source="beir", path=str(folder(BEIR)))
-    assert rows(target / "passages.parquet") == [*PASSAGES[:3], ("p4", "", "Café")]
-    # In the order of queries.jsonl; q4 is in no split.
-    assert rows(target / "queries" / "train.parquet") == [("q3", QUERIES["q3"], []), ("q1", QUERIES["q1"], [])]
-    judged = [("q1", "p1", 2), ("q3", "p3", 1), ("q3", "p2", 0), ("q1", "p3", -1)]
-    assert rows(target / "qrels" / "train.parquet") == judged
-    assert rows(target / "qrels" / "dev.parquet") == [("q2", "p2", 1)]
-    assert rows(target / "counts.parquet") == []
-    assert statistics(target) == {
-        "passages": {"passages": 4},
-        "train": {"queries": 2, "judgements": 4},
-        "dev": {"queries": 1, "judgements": 1},
-        "test": {"queries": 2, "judgements": 2},
-        "left_out_or_replaced": {"texts_replaced_by_titles": 1},
-    }
     more = {
         "corpus.jsonl": lines({"_id": "p8", "title": "", "text": " "}, {"_id": "p9", "title": "No"}),
         "qrels/train.tsv": "q1\tp8\t1\nq1\tp9\t1\nq4\tp1\t0\nq1\tp1\t2\n",
     }
-    path = folder(BEIR | {name: BEIR[name] + text for name, text in more.items()})
-    target = prepared(source="beir", path=str(path), out="more")
-    assert rows(target / "passages.parquet")[4:] == [("p9", "", "No")]
-    assert rows(target / "qrels" / "train.parquet")[4:] == [("q1", "p9", 1)]
+    caplog.set_level(logging.INFO)
+    target = prepared(source="beir", path=str(folder(BEIR | {name: BEIR[name] + text for name, text in more.items()})))
+    assert rows(target / "passages.parquet") == [*PASSAGES[:3], ("p4", "", "Café"), ("p9", "", "No")]
+    # In the order of queries.jsonl; q4 is in no split.
+    assert rows(target / "queries" / "train.parquet") == [("q3", QUERIES["q3"], []), ("q1", QUERIES["q1"], [])]
+    judged = [("q1", "p1", 2), ("q3", "p3", 1), ("q3", "p2", 0), ("q1", "p3", -1), ("q1", "p9", 1)]
+    assert rows(target / "qrels" / "train.parquet") == judged
+    assert rows(target / "qrels" / "dev.parquet") == [("q2", "p2", 1)]
+    assert rows(target / "counts.parquet") == []
     dropped = {"empty_passages": 1, "texts_replaced_by_titles": 2, "judgements_of_empty_passages": 1}
-    assert statistics(target)["left_out_or_replaced"] == dropped
-    told = "2 texts replaced by titles, 1 empty passages, 1 judgements of empty passages"
-    assert f"left_out_or_replaced: {told}" in caplog.text
-    assert "train: 1 judgements are given more than once, and taken once" in caplog.text
-    assert "train: 1 queries without a positive grade are left out, with their judgements" in caplog.text
+    assert statistics(target) == {
+        "passages": {"passages": 5},
+        "train": {"queries": 2, "judgements": 5},
+        "dev": {"queries": 1, "judgements": 1},
+        "test": {"queries": 2, "judgements": 2},
+        "left_out_or_replaced": dropped,
+    }
+    for told in (
+        "left_out_or_replaced: 2 texts replaced by titles, 1 empty passages, 1 judgements of empty passages",
+        "train: 1 judgements are given more than once, and taken once",
+        "train: 1 queries without a positive grade are left out, with their judgements",
+    ):
+        assert told in caplog.text
 
 
 def test_a_log_has_counts_and_may_name_unknown_passages(folder: Write, prepared: Prepared) -> None:

@@ -13,7 +13,7 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.tables import QUERIES
 from gnn_encoder.data import queries as module
 from gnn_encoder.data.prepare import open_source
-from gnn_encoder.data.queries import normal_form, own_file, own_queries, split_of, stable_hash, write_generated
+from gnn_encoder.data.queries import normal_form, own_queries, split_of, stable_hash, write_generated
 
 from ..texts import write_passages
 from .conftest import Refused, Write, data_of
@@ -29,7 +29,7 @@ def test_a_floor_for_counts(folder: Write, refused: Refused) -> None:
     found = {split: [row for _, row in read()] for split, read in source.judgements.items()}
     assert found["train"] == [(YEW, "p2", 1, 5)] and found["test"] == [(stable_hash("lime"), "p2", 1, 2)]
     assert source.dropped() == {"rows_without_a_word": 1, "pairs_below_min_count": 4}  # yew p1, oars, oak tree, bud
-    told = "log.tsv: no query and passage were logged 9 times or more; log more, or lower data.min_count"
+    told = "log.tsv: no query with a letter or a digit was logged 9 times or more with a passage; log more, correct"
     refused(told, path=path, min_count=9, **keys)
 
 
@@ -61,28 +61,22 @@ def test_what_is_one_query() -> None:
 # --- without labels ---------------------------------------------------------------------------------------------------
 
 
-def own(path: Path, content: bytes | list[str]) -> list[str]:
-    """The texts of a user's queries, beside those of two splits; a list is a Parquet table."""
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    else:
-        pl.DataFrame({"passage": 3, "text": content}).write_parquet(path)
+def own(path: Path, content: bytes) -> list[str]:
+    """The texts of a user's queries, beside those of two splits."""
+    path.write_bytes(content)
     found = own_queries(path, [pl.Series("train", ["Seven  years?"]), pl.Series("test", ["nine?"])])
     assert found["qid"].to_list() == [f"unlabelled-{number}" for number in range(len(found))]
     return found["text"].to_list()
 
 
 def test_unlabelled(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Queries of the data and repeated ones are left out; generated queries are a table with texts."""
+    """Queries of the data and repeated ones are left out."""
     caplog.set_level(logging.INFO)
     path = tmp_path / "own.txt"
-    with pytest.raises(UserError, match=r"data\.unlabelled is '.*own\.txt': no such file; correct it"):
-        own_file(str(path))
     content = b"seven years?\none?\nONE\nNine\ntwo?\n one? \nc#\nc\n?\n!\n?\n"
     assert own(path, content) == ["one?", "two?", "c#", "c", "?", "!"]
     assert caplog.messages == [f"{path}: 6 queries; 5 more repeat one of them or of the data's, and are left out"]
     assert own(tmp_path / "own.txt.gz", gzip.compress(b"what  is\tthis?\nthat?\n")) == ["what is this?", "that?"]
-    assert own(tmp_path / "generated.parquet", ["one?", "two?"]) == ["one?", "two?"]
 
 
 # --- generated --------------------------------------------------------------------------------------------------------
@@ -122,11 +116,10 @@ def test_the_first_of_each_passage(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ("name", "content", "message"),
     [
         ("own.txt", b"one?\n\xe2\x80\x8b\n", "own.txt, line 2, query: '\\u200b' is empty; give it a text"),
-        ("own.parquet", b"", "own.parquet: not a readable Parquet file"),
         ("q.tsv", b"0\ta\n2\tb\n", "q.tsv: 1 passages without a query, the first '1'; add lines for them"),
         ("q.jsonl", b'{"id": 7, "query": "a"}\n', "q.jsonl, line 1, id: 7 is not a string"),
         ("q.jsonl", b'{"id": "0", "predicted_queries": "a"}\n', "line 1, predicted_queries: 'a' is not a list"),
-        ("q.txt", b"a\n", "must end in .tsv or .jsonl"),
+        ("q.txt", b"a\n", "q.txt, line 1: 1 columns, not 2; write id, query with a tab between them"),
     ],
 )
 def test_bad_files(tmp_path: Path, name: str, content: bytes, message: str) -> None:

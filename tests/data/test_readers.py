@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
 from gnn_encoder.base.errors import UserError
@@ -14,7 +13,7 @@ from gnn_encoder.data.prepare import open_source
 from gnn_encoder.data.reading import DataSource, find, read_columns, read_json_lines, read_lines
 
 from .conftest import Refused, Write, data_of, write_files
-from .sources import CORPUS, LOGGED, OBJECTS, SOURCES
+from .sources import OBJECTS, SOURCES
 
 
 def rows_of(source: DataSource) -> tuple[Any, Any, Any]:
@@ -33,23 +32,6 @@ def test_rows(name: str, packed: bool, folder: Write) -> None:
     source = open_source(data_of(path=str(path), **keys))
     assert rows_of(source) == tuple(expected) == rows_of(source)
     assert all(file.is_file() for file in source.files)
-
-
-@pytest.mark.parametrize("form", ["parquet", "integers", "floats"])
-def test_a_log_in_parquet(form: str, folder: Write) -> None:
-    """Ids that are numbers in the log are strings in the corpus; counts with gaps are floats."""
-    keys, files, *expected = SOURCES["log"]
-    columns = {"query": pl.String, "pid": pl.String, "count": pl.Int64}
-    table = pl.DataFrame([(*row[:2], row[2] if row[2] != "" else None) for row in LOGGED], columns, orient="row")
-    if form == "integers":
-        table = table.with_columns(pl.col("pid").str.slice(1).cast(pl.Int64))
-    elif form == "floats":
-        table = table.with_columns(pl.col("count").cast(pl.Float64).replace(1, None))
-    path = folder({"corpus.jsonl": CORPUS})
-    table.write_parquet(path / "log.parquet")
-    _, queries, judgements = rows_of(open_source(data_of(path=str(path), **keys)))
-    bare = {split: [(q, p.removeprefix("p"), g, n) for q, p, g, n in rows] for split, rows in expected[2].items()}
-    assert (queries, judgements) == (expected[1], bare if form == "integers" else expected[2])
 
 
 def test_insuranceqa(folder: Write, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +103,7 @@ REPLACED: dict[tuple[str, str], dict[str | bytes | None, str]] = {
         '{"_id": "p1", "text": "a"}': "corpus.jsonl: one passage alone, so that there is nothing to rank; add",
         b"\xff\xfe{\x00": "corpus.jsonl, line 1, byte 1: 0xff is not UTF-8 (invalid start byte); convert the file",
     },
-    ("beir", "qrels/train.tsv"): {None: "train.tsv: no such file, nor qrels/train.tsv.gz; add judged training queries"},
+    ("beir", "qrels/train.tsv"): {None: "train.tsv: no such file, nor qrels/train.tsv.gz; add it, or correct"},
     ("beir", "qrels/dev.tsv"): {
         "query-id\tcorpus-id\tscore\n": "qrels of split dev: no query has a positive grade of a passage",
         "Query-ID\tCorpus-ID\tScore\n": "'Query-ID\\tCorpus-ID\\tScore' looks like a header; write `query-id",
@@ -142,12 +124,12 @@ REPLACED: dict[tuple[str, str], dict[str | bytes | None, str]] = {
         '[{"question": "w"}]': "item 0, positive_ctxs: None is no list of objects; give one",
     },
     ("log", "log.tsv"): {
-        None: "log.tsv: no such file, nor log.tsv.gz, log.jsonl, log.parquet; add it",
+        None: "log.tsv: no such file, nor log.tsv.gz, log.jsonl; add it",
         "text\tpid\nash\tp1\n": "log.tsv, line 1: 0 columns query in 'text, pid': there must be query, pid and may",
         "query\tpid\tpid\n": "log.tsv, line 1: 2 columns pid in 'query, pid, pid': there must be",
-        "query\tpid\n": "log.tsv: no rows; add some with a query and the id of the passage",
-        "query\tpid\n???\tp1\n": "log.tsv, query: none has a letter or a digit; write what was asked",
-        "query\tpid\tcount\nash\tp1\t0\n": "log.tsv, count: none is above 0; correct them, or remove the column",
+        "query\tpid\n": "log.tsv: no query with a letter or a digit was logged 1 times or more with a passage; log",
+        "query\tpid\n???\tp1\n": "log.tsv: no query with a letter or a digit was logged 1 times or more",
+        "query\tpid\tcount\nash\tp1\t0\n": "log.tsv: no query with a letter or a digit was logged 1 times or more",
         "query\tpid\nash\tp1\n": "log.tsv: none of 1 queries is in split train; log more, or change data.test_fr",
     },
     ("log", "log.jsonl"): {"{}\n": "log.tsv: log.jsonl is there as well; keep one log"},
@@ -169,19 +151,10 @@ def test_a_bad_row_or_file(name: str, tmp_path: Path, refused: Refused) -> None:
         refused(told, path=str(path), **keys)
 
 
-def test_a_bad_table(folder: Write, refused: Refused) -> None:
-    path = folder({"corpus.jsonl": CORPUS, "log.parquet": "PAR"})
-    refused("log.parquet: not a readable Parquet file (", source="log", path=str(path))
-    pl.DataFrame({"query": ["a"]}).write_parquet(path / "log.parquet")
-    told = "log.parquet, columns: 0 columns pid in 'query': there must be query, pid"
-    refused(told, source="log", path=str(path))
-    pl.DataFrame({"query": ["a", None], "pid": ["p1", "p2"]}).write_parquet(path / "log.parquet")
-    refused("log.parquet, row 1, query: missing; add it or remove the row", source="log", path=str(path))
-
-
 def test_bad_keys(refused: Refused) -> None:
     refused("data.path is null: source beir needs the folder that holds corpus.jsonl; set data.path", source="beir")
     refused("data.path: nowhere is not a folder; give the one that holds corpus", source="beir", path="nowhere")
+    refused("own.txt: no such file; correct its path", source="insuranceqa", unlabelled="own.txt")
     refused("data.name is null: source dpr needs the set's name, nq or trivia; set data", source="dpr", path=".")
 
 

@@ -1,4 +1,4 @@
-"""The registry of systems: what it says of a small one by hand, and the mistakes in one."""
+"""The registry of systems: what it says of a small one by hand, the mistakes in one, and how systems are made."""
 
 from pathlib import Path
 from typing import Any
@@ -7,16 +7,11 @@ import pytest
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.evaluate.report import system_style
-from gnn_encoder.pipeline.project import (
-    HYBRID,
-    LEXICAL,
-    MAIN,
-    REFERENCE,
-    UNTOUCHED,
-    read_registry,
-    registry,
-    title_of,
-)
+from gnn_encoder.pipeline import project
+from gnn_encoder.pipeline.project import HYBRID, LEXICAL, MAIN, REFERENCE, UNTOUCHED, read_registry, registry, title_of
+from gnn_encoder.pipeline.stage import read_stages
+
+from ..project import ROOT
 
 SMALL = """
 branches:
@@ -49,11 +44,10 @@ def small(tmp_path: Path) -> Any:
 def test_the_order_is_the_file_s(small: Any) -> None:
     main, side = ["words", "base", "mean", "sum", "near", "graph"], ["other", "better", "both"]
     assert list(small.systems) == [*main, *side, "many"]
-    assert list(small.branches["main"].systems) == main and small.systems["both"].branch == "side"
+    assert list(small.branches["main"].systems) == main
     encoders = {"base": "base", "mean": "no_gnn", "graph": "mgt/encoder", "other": "other", "better": "better"}
-    assert {name: one.encoder for name, one in small.dense.items()} == {
-        name: f"data/{folder}" for name, folder in (encoders | {"many": "many"}).items()
-    }
+    folders = {name: Path("data") / folder for name, folder in (encoders | {"many": "many"}).items()}
+    assert {name: small.encoder(name) for name in small.dense} == folders
 
 
 def test_what_systems_are_shown_with(small: Any) -> None:
@@ -70,11 +64,27 @@ def test_the_project_s_own() -> None:
     assert title_of("dual_encoder") == "M_de" and title_of("a branch without one") == "a branch without one"
 
 
+def test_the_registry_and_the_pipelines_agree() -> None:
+    """What a system is called and compared with stands in the one, how it is made in the others."""
+    made = {path.as_posix(): one for one in read_stages(ROOT) for path in one.outs}
+    for name in registry().dense:
+        for place in (project.embeddings(name), project.index(name), project.runs(name)):
+            assert place.as_posix() in made, place
+        assert any(path in (project.encoder(name), *project.encoder(name).parents) for path in map(Path, made))
+    for branch, one in registry().branches.items():
+        stage = made[f"data/evaluation/{branch}"]
+        own = {project.runs(system) for system in one.systems}
+        others = {project.measured(system).parent.name for system in registry().shown_with(branch)} - {branch}
+        assert {path for path in stage.inputs if path.parent == project.RUNS} == own
+        measured = {path.name for path in stage.inputs if path.parent == project.MEASURES}
+        assert measured == others
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ("kind: graph,", "kind: grap,", "branches.main.systems.graph.kind is 'grap': input should be 'lexical', "),
-        ("main:", "main: [", "not valid YAML in UTF-8: "),
+        ("main:", "main: [", "not valid YAML: "),
     ],
 )
 def test_a_wrong_registry(tmp_path: Path, old: str, new: str, message: str) -> None:

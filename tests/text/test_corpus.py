@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from gnn_encoder.base.matrix import Origin, open_matrix, read_manifest
-from gnn_encoder.base.tables import edge_schema
+from gnn_encoder.base.tables import feature_schema
 from gnn_encoder.text import corpus, cross_encoder
 from gnn_encoder.text.batches import Inputs, single_batch
 from gnn_encoder.text.corpus import embed_passages, encode_corpus, passage_inputs, transform_corpus
@@ -99,11 +99,11 @@ def test_scores_equal_one_pair_at_a_time_and_resume(model: CrossEncoder, pairs: 
 
 def test_features_in_order_as_parquet_parts(model: CrossEncoder, pairs: Inputs, tmp_path: Path) -> None:
     folder = tmp_path / "edges"
-    embed_pairs(model, pairs, folder, {"query": QUERY, "passage": PASSAGE}, edge_schema(32), batch_tokens=50)
+    embed_pairs(model, pairs, folder, {"query": QUERY, "passage": PASSAGE}, batch_tokens=50)
     assert sorted(path.name for path in folder.iterdir()) == [f"part-00000{i}.parquet" for i in range(3)]
     tables = [pq.read_table(folder / cross_encoder.PART.format(i)) for i in range(3)]
     assert [table.num_rows for table in tables] == [5, 5, 2]
-    assert all(table.schema.equals(edge_schema(32)) for table in tables)
+    assert all(table.schema.equals(feature_schema(32, "query", "passage")) for table in tables)
     for name, rows in (("query", QUERY), ("passage", PASSAGE)):
         np.testing.assert_array_equal(np.concatenate([table.column(name).to_numpy() for table in tables]), rows)
     expected = np.concatenate([model.embed(batch).numpy() for batch in each(pairs)])

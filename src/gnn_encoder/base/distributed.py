@@ -7,7 +7,7 @@ where another module has imported it already.
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -41,17 +41,6 @@ def session() -> Iterator[None]:
         yield
     finally:
         dist.destroy_process_group()
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """Surround what the first rank runs while the other ranks wait: within it, that rank is a group of one."""
-    global _is_alone
-    _is_alone = True
-    try:
-        yield
-    finally:
-        _is_alone = False
 
 
 def _group() -> Any:
@@ -94,6 +83,18 @@ def barrier() -> None:
     """Wait for the whole group."""
     if world_size() > 1:
         _group().barrier()
+
+
+def on_first(work: Callable[[], None]) -> None:
+    """Have the first rank do some work, within which it is a group of one, while the others wait."""
+    global _is_alone
+    if is_first():
+        _is_alone = True
+        try:
+            work()
+        finally:
+            _is_alone = False
+    barrier()
 
 
 def tqdm(*args: Any, **settings: Any) -> Any:

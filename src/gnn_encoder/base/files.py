@@ -11,7 +11,7 @@ import shutil
 import time
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -145,19 +145,6 @@ def _path_digest(path: Path) -> bytes:
     return digest.digest()
 
 
-def code_fingerprint(paths: Iterable[Path], root: Path | None = None) -> str:
-    """Hash Python files and folders of them, so that half-done work is resumed only by the code that began it.
-
-    `paths` are relative to `root`, by default the folder that this package's `src/` lies in.
-    """
-    root, digest = root or Path(__file__).parents[3], _digest()
-    for path in paths:
-        for file in [root / path] if path.suffix else sorted((root / path).rglob("*.py")):
-            digest.update(file.relative_to(root).as_posix().encode())
-            digest.update(file.read_bytes() if file.is_file() else b"")
-    return str(digest.hexdigest())
-
-
 def _manifest(folder: Path) -> dict[str, Any]:
     """An artifact's manifest; empty where it has none."""
     path = folder / MANIFEST
@@ -181,11 +168,15 @@ def is_damaged(folder: Path) -> bool:
         return True
 
 
-def check_undamaged(path: Path) -> None:
-    """Refuse a sealed artifact, or a part of one, that holds anything else than when it was sealed."""
+def check_undamaged(path: Path, commands: Mapping[Path, str] | None = None) -> None:
+    """Refuse a sealed artifact, or a part of one, that holds anything else than when it was sealed.
+
+    `commands`: what makes each artifact again.
+    """
     for folder in (path, *path.parents):
         if is_damaged(folder):
-            raise UserError(f"{folder}: damaged: it does not hold what its stage wrote; make it again (`dvc repro`)")
+            cure = f"make it again: `{(commands or {}).get(folder, 'dvc repro')}`"
+            raise UserError(f"{folder}: damaged: it does not hold what its stage wrote; {cure}")
 
 
 def _sizes(folder: Path) -> dict[str, int]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gnn_encoder.base import distributed
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.files import MANIFEST, check_room, publish, read_json, write_json
+from gnn_encoder.base.files import MANIFEST, check_room, check_undamaged, publish, read_json, write_json
 
 Rows = NDArray[np.integer[Any]]  # rows of a table or a matrix, or places in a list, of any integer type; -1: none
 Scores = NDArray[np.float32]
@@ -111,23 +111,9 @@ def is_finished(folder: Path, manifest: ArrayManifest) -> bool:
 
 
 def read_manifest(folder: Path) -> ArrayManifest:
-    """Read and check the manifest of a matrix folder."""
-    path, matrix = folder / MANIFEST, folder / MATRIX
-    if not path.is_file() or not matrix.is_file():
-        raise UserError(f"{folder}: holds no {MATRIX} with {MANIFEST}; run the stage that makes it again")
-    manifest = read_json(path, ArrayManifest)
-    try:
-        header = np.load(matrix, mmap_mode="r")
-        fits = header.shape == manifest.shape and header.dtype == np.dtype(manifest.dtype)
-        fits &= manifest.shape[0] % manifest.views == 0
-    except (ValueError, EOFError):  # numpy's errors for a file that is cut short and for an empty one
-        fits = False
-    if not (manifest.complete and fits):
-        expected = int(np.prod(manifest.shape)) * np.dtype(manifest.dtype).itemsize
-        raise UserError(
-            f"{matrix}: {matrix.stat().st_size} bytes do not hold the {manifest.shape} {manifest.dtype} matrix of "
-            f"{expected} bytes that {path} promises; delete the folder and run its stage again"
-        )
+    """The manifest of a matrix folder, which must hold what was written."""
+    manifest = read_json(folder / MANIFEST, ArrayManifest)
+    check_undamaged(folder)
     return manifest
 
 
@@ -191,16 +177,11 @@ def pair_scores(queries: Matrix, asking: Rows, passages: NDArray[Any], asked: Ro
     return found
 
 
-def block_size(columns: int) -> int:
-    """Rows of one block when a matrix is streamed."""
-    return min(READ_ROWS, max(1, READ_BYTES // (columns * 4)))
-
-
 def array_blocks(
     matrix: NDArray[Any], rows: int | None = None, *, name: str = ""
 ) -> Iterator[tuple[int, NDArray[np.float32]]]:
     """Yield (first row, block as float32) over a matrix, which errors call `name`, by default its file."""
-    rows = rows or block_size(matrix.shape[1])
+    rows = rows or min(READ_ROWS, max(1, READ_BYTES // (matrix.shape[1] * 4)))
     for first in range(0, len(matrix), rows):
         yield first, read_block(matrix, first, rows, name=name)
 

@@ -21,11 +21,7 @@ FORM = "a line is `qid Q0 pid rank score tag` with a rank from 1 and a finite sc
 
 
 def write_ranking(
-    path: Path,
-    ranking: tuple[NDArray[np.integer[Any]], NDArray[np.floating[Any]]],
-    queries: Path,
-    passages: Path,
-    tag: str,
+    path: Path, ranking: tuple[NDArray[Any], NDArray[Any]], queries: Path, passages: Path, tag: str
 ) -> None:
     """Write what all queries of a table found as a run. The same ranking gives the same bytes; the first rank writes.
 
@@ -44,18 +40,9 @@ def write_ranking(
 
 
 def _lines(qids: pl.Series, pids: pl.Series, passages: NDArray[Any], scores: NDArray[Any], tag: str) -> bytes:
-    found = passages >= 0
-    query, place = np.nonzero(found)
-    frame = pl.DataFrame(
-        {
-            "qid": qids.gather(query),
-            "Q0": pl.repeat("Q0", len(query), eager=True),
-            "pid": pids.gather(passages[found]),
-            "rank": place + 1,
-            "score": scores[found].astype(np.float32),
-            "tag": pl.repeat(tag, len(query), eager=True),
-        }
-    )
+    score = pl.Series("score", scores[passages >= 0].astype(np.float32))
+    run = as_run(passages, qids, pids).with_columns(score, Q0=pl.lit("Q0"), tag=pl.lit(tag))
+    frame = run.select("qid", "Q0", "pid", "rank", "score", "tag")
     for name in [*frame["qid"].unique(), *frame["pid"].unique()]:
         if name.split() != [name]:
             rule = "is empty or holds white space, which a TREC run cannot carry"

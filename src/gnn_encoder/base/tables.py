@@ -56,14 +56,9 @@ def with_title(title: str, text: str, separator: str = " ") -> str:
     return f"{title}{separator}{text}" if title else text
 
 
-def edge_schema(dimension: int) -> pa.Schema:
-    """Schema of cross-encoder embeddings of (query, passage) pairs: `feature` is a fixed-size list of float16."""
-    return pa.schema([("query", pa.int32()), ("passage", pa.int32()), ("feature", pa.list_(pa.float16(), dimension))])
-
-
-def loop_schema(dimension: int) -> pa.Schema:
-    """Schema of cross-encoder embeddings of a node with itself; `node` is a row of queries or of passages."""
-    return pa.schema([("node", pa.int32()), ("feature", pa.list_(pa.float16(), dimension))])
+def feature_schema(dimension: int, *ends: str) -> pa.Schema:
+    """M_ce's embeddings of pairs, float16: of edges (`ends`: query, passage), or of a node (row) with itself (node)."""
+    return pa.schema([*((name, pa.int32()) for name in ends), ("feature", pa.list_(pa.float16(), dimension))])
 
 
 def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:

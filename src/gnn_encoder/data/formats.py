@@ -24,12 +24,8 @@ from gnn_encoder.data.reading import DataSource, Judgement, Passage, Place, Quer
 def open_beir(folder: Path) -> DataSource:
     """A folder in the format of Thakur et al. 2021 (https://github.com/beir-cellar/beir), also for own data."""
     corpus, texts = reading.require(folder, "corpus.jsonl"), reading.require(folder, "queries.jsonl")
-    found = {split: reading.find(folder, f"qrels/{split}.tsv") for split in SPLITS}
-    if found["train"] is None:
-        cure = "add judged training queries, without which nothing can be trained, or correct data.path"
-        raise UserError(f"{folder / 'qrels/train.tsv'}: no such file, nor qrels/train.tsv.gz; {cure}")
-    found["test"] = reading.require(folder, "qrels/test.tsv")
-    qrels = {split: path for split, path in found.items() if path}
+    splits = [split for split in SPLITS if split != "dev" or reading.find(folder, "qrels/dev.tsv")]
+    qrels = {split: reading.require(folder, f"qrels/{split}.tsv") for split in splits}
     return DataSource(
         files=[corpus, texts, *qrels.values()],
         passages=partial(read_corpus, corpus),

@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gnn_encoder.base.distributed import tqdm
-from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.errors import UserError, check_file
 from gnn_encoder.base.files import write_json
 from gnn_encoder.base.judgements import write_identical
 from gnn_encoder.base.tables import COUNTS, PASSAGES, PICKED, QRELS, QUERIES, SPLITS, UNLABELLED, batched, write_table
 from gnn_encoder.data.formats import open_beir, open_dpr, open_insuranceqa, open_ir_datasets, open_msmarco, split_names
-from gnn_encoder.data.queries import open_log, own_file, own_queries, query_keys
-from gnn_encoder.data.reading import DataSource, Passage, Place, Query, refuse, refuse_repeated
+from gnn_encoder.data.queries import open_log, own_queries, query_keys
+from gnn_encoder.data.reading import DataSource, Passage, Place, Query, place_of, refuse_repeated
 from gnn_encoder.pipeline.params import Data
 
 log = logging.getLogger(__name__)
@@ -30,10 +30,10 @@ HIDDEN = 0.9  # so many of the queries that data.train_queries leaves out become
 EMPTY = "judgements_of_empty_passages"  # which are left out
 FAULTS = {
     EMPTY: "",
-    "judgements_of_unknown_passages": "passage {0.pid!r} is not in the corpus; add it or remove the judgement",
-    "judgements_of_unknown_queries": "query {0.qid!r} is not among the queries; add it or remove the judgement",
+    "judgements_of_unknown_passages": "passage {pid!r} is not in the corpus; add it or remove the judgement",
+    "judgements_of_unknown_queries": "query {qid!r} is not among the queries; add it or remove the judgement",
     "judgements_that_differ_from_an_earlier_one": (
-        "query {0.qid!r} and passage {0.pid!r} are judged twice, differently; keep one judgement"
+        "query {qid!r} and passage {pid!r} are judged twice, differently; keep one judgement"
     ),
 }
 Split = tuple[str, pl.Series]  # the source's split that queries come from, and their ids
@@ -77,7 +77,9 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
     table is a sample of the passages, which holds all that a split's queries are judged with; hidden labels of others
     are left out. Memory: the ids of the passages, the queries and the judgements.
     """
-    own, empty, left_out = own_file(data.unlabelled), list[str](), Counter[str]()
+    empty, left_out = list[str](), Counter[str]()
+    if data.unlabelled:
+        check_file(Path(data.unlabelled))
     pids = _write_passages(source, folder / "passages.parquet", empty, left_out)
     read = {reader: _read_queries(reader) for reader in dict.fromkeys(source.queries.values())}
     texts = {split: read[reader] for split, reader in source.queries.items()}
@@ -90,8 +92,8 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
         judgements = pl.concat([qrels[name]["pid"] for name in SPLITS])
         pids = _sample_passages(folder / "passages.parquet", pids, judgements, data.passages, seed)
         qrels[UNLABELLED] = _among(qrels[UNLABELLED], pids, "pid")
-    if own:
-        found = own_queries(own, [table["text"] for table in queries.values()])
+    if data.unlabelled:
+        found = own_queries(Path(data.unlabelled), [table["text"] for table in queries.values()])
         queries[UNLABELLED] = pl.concat([queries[UNLABELLED], found])
     for name in queries:
         write_table(folder / "queries" / f"{name}.parquet", QUERIES, [queries[name].to_arrow()])
@@ -227,8 +229,8 @@ def _checked(
     once = once.with_columns(fault=fault)
     found = once.drop_nulls("fault")
     if not source.lenient:
-        for index, name in found.filter(pl.col("fault") != EMPTY).select("index", "fault").head(1).iter_rows():
-            refuse(source.judgements[split](), index, FAULTS[name])
+        for row in found.filter(pl.col("fault") != EMPTY).head(1).iter_rows(named=True):
+            raise UserError(f"{place_of(source.judgements[split], row['index'])}: {FAULTS[row['fault']].format(**row)}")
     left_out.update(found["fault"])
     return once.filter(pl.col("fault").is_null()).drop("index", "fault")
 

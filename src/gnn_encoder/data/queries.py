@@ -28,8 +28,7 @@ log = logging.getLogger(__name__)
 FILE = "dual_cross.generator.file"
 PREDICTED = pa.schema([("pid", pa.string()), ("text", pa.string())])
 PASSAGES_AT_A_TIME = 2**17  # whose queries are in memory together: some hundred megabytes
-LOGS = ("log.tsv", "log.jsonl", "log.parquet")
-NEEDED, OPTIONAL = ("query", "pid"), ("count",)
+LOGS = ("log.tsv", "log.jsonl")
 LARGEST = 10**12  # so that millions of counts add up in 64 bits
 DIGITS = 16  # hexadecimal: 64 bits
 PUNCTUATION = r"[\p{P}--[#%&@]]+"  # signs that tell two queries apart stay: c# is not c, and 50% is not 50
@@ -66,22 +65,16 @@ def read_log(path: Path, data: Data) -> Logged:
     """The pairs of a query and a passage that a log says, and how many rows and pairs are left out, by why."""
     rows = tqdm(_rows(path), desc="log", unit=" rows")
     parts = [_added(pl.DataFrame(batch, LOGGED, orient="row"), "text", "pid") for batch in batched(rows)]
-    if not parts:
-        raise UserError(f"{path}: no rows; add some with a query and the id of the passage that was chosen")
-    found = _added(pl.concat(parts), "text", "pid").with_columns(same=normal_form(pl.col("text")))
+    found = _added(pl.concat([LOGGED.to_frame(), *parts]), "text", "pid").with_columns(same=normal_form(pl.col("text")))
     has_word = found["same"].str.contains(r"[\p{L}\p{N}]")
     wordless, found = found.filter(~has_word)["rows"].sum(), found.filter(has_word)
-    if found.is_empty():
-        raise UserError(f"{path}, query: none has a letter or a digit; write what was asked")
     # Each query as it was written most often; of several such texts the first in the alphabet.
     texts = _added(found, "same", "text").sort("same", -pl.col("count"), "text").unique("same", keep="first")
     every = _added(found, "same", "pid")
-    if not every["count"].sum():
-        raise UserError(f"{path}, count: none is above 0; correct them, or remove the column")
     pairs = every.filter(pl.col("count") >= data.min_count)
     if pairs.is_empty():
-        cure = "log more, or lower data.min_count"
-        raise UserError(f"{path}: no query and passage were logged {data.min_count} times or more; {cure}")
+        what = f"no query with a letter or a digit was logged {data.min_count} times or more with a passage"
+        raise UserError(f"{path}: {what}; log more, correct the counts, or lower data.min_count")
     queries = texts.filter(pl.col("same").is_in(pairs["same"].implode())).select("same", "text")
     qids = [stable_hash(same) for same in queries["same"]]
     splits = [split_of(qid, dev=data.dev_fraction, test=data.test_fraction) for qid in qids]
@@ -105,13 +98,8 @@ def normal_form(text: pl.Expr) -> pl.Expr:
 
 
 def _rows(path: Path) -> Iterator[tuple[str, str, int, int]]:
-    """The rows of a log of any form as `LOGGED`, checked."""
-    if path.suffix == ".parquet":
-        rows = reading.read_parquet(path, NEEDED, OPTIONAL)
-    else:
-        is_json = path.name.removesuffix(".gz").endswith(".jsonl")
-        rows = reading.read_json_lines(path) if is_json else reading.read_columns(path, NEEDED, OPTIONAL)
-    for place, row in rows:
+    """The rows of a log of either form as `LOGGED`, checked."""
+    for place, row in reading.read_named(path, ("query", "pid"), ("count",)):
         text = " ".join(check_string(place, "query", row.get("query")).split())
         pid, count = row.get("pid"), row.get("count")
         number = 1 if count in (None, "") else reading.whole(count)
@@ -136,15 +124,6 @@ def split_of(key: str, *, dev: float, test: float) -> str:
     return "dev" if place < test + (1 - test) * dev else "train"
 
 
-def own_file(name: str | None) -> Path | None:
-    """The file that `data.unlabelled` names, or None if it is null."""
-    if name is None:
-        return None
-    if not Path(name).is_file():
-        raise UserError(f"data.unlabelled is {name!r}: no such file; correct it, or set it to null")
-    return Path(name)
-
-
 def own_queries(path: Path, others: list[pl.Series]) -> pl.DataFrame:
     """A user's queries without labels as a queries table, each text once.
 
@@ -162,9 +141,7 @@ def own_queries(path: Path, others: list[pl.Series]) -> pl.DataFrame:
 
 
 def read_texts(path: Path) -> Iterator[str]:
-    """Stream a user's queries: a text file with one a line, or a Parquet table with a column `text`."""
-    if path.suffix == ".parquet":
-        return (check_text(place, "query", row["text"]) for place, row in reading.read_parquet(path, ["text"]))
+    """Stream a user's queries: a text file with one a line."""
     return (check_text(place, "query", " ".join(line.split())) for place, line in reading.read_lines(path))
 
 
@@ -177,10 +154,7 @@ def query_keys(texts: pl.Series) -> pl.Series:
 
 def read_generated(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Stream the file's lines: a pid, and queries of this passage; those of white space alone are passed over."""
-    form = path.name.removesuffix(".gz").rpartition(".")[2]
-    if form not in ("tsv", "jsonl"):
-        raise UserError(f"{FILE} is {str(path)!r}: its name must end in .tsv or .jsonl, perhaps with .gz; rename it")
-    for place, row in reading.read_json_lines(path) if form == "jsonl" else reading.read_columns(path, ("id", "query")):
+    for place, row in reading.read_named(path, ("id", "query")):
         key = "id" if "id" in row else "_id"
         if not isinstance(queries := row.get("predicted_queries", [row.get("query")]), list):
             raise UserError(f"{place}, predicted_queries: {shorten(queries)} is not a list; write one of strings")

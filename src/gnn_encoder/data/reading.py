@@ -17,7 +17,6 @@ import polars as pl
 
 from gnn_encoder.base.errors import UserError, shorten
 from gnn_encoder.base.files import is_empty, open_binary, without_marks
-from gnn_encoder.base.tables import ROW_GROUP, open_parquet, undamaged
 
 WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")  # an int64 holds them
 QUOTES = ', quotes that open a column closed and those inside doubled ("")'
@@ -110,19 +109,17 @@ def whole(value: object) -> int | None:
     return int(text.partition(".")[0]) if WHOLE.fullmatch(text) else None
 
 
+def place_of(rows: Callable[[], Iterator[tuple[Place, Any]]], number: int) -> Place:
+    """Where a row stands, counted from 0: the rows are read again for it, which those of a pipe cannot be."""
+    return next(islice((place for place, _ in rows()), number, None), "a row")
+
+
 def refuse_repeated(rows: Callable[[], Iterator[tuple[Place, Any]]], ids: pl.Series, column: str) -> None:
-    """Refuse an id that stands twice; `ids` are the first fields of the rows, which are read again for their places."""
+    """Refuse an id that stands twice; `ids` are the first fields of the rows."""
     for again in (~ids.is_first_distinct()).arg_true()[:1]:
-        places = ((ids == ids[again]).arg_true()[0], again)
-        first, place = (next(islice(rows(), at, None), ("a row",))[0] for at in places)  # a pipe is read once
+        first, place = (place_of(rows, at) for at in ((ids == ids[again]).arg_true()[0], again))
         also = f"{ids[again]!r} is also the id in {first.rpartition(', ')[2]}"
         raise UserError(f"{place}, {column}: {also}; give each row its own")
-
-
-def refuse(rows: Iterator[tuple[Place, Any]], number: int, fault: str) -> None:
-    """Raise what is wrong with a row, counted from 0; `fault` is a format with the row as field 0."""
-    for place, row in islice(rows, number, number + 1):
-        raise UserError(f"{place}: {fault.format(row)}")
 
 
 # --- rows of a file ---------------------------------------------------------------------------------------------------
@@ -172,13 +169,26 @@ def read_columns(
         except csv.Error as error:
             raise UserError(f"{place}: {shorten(line)} is no row of a table ({error}); mend or remove it") from error
         if names is None:
-            check_columns(place, columns, needed, optional or ())
+            _check_header(place, columns, needed, optional or ())
             names = columns
             continue
         if len(columns) != len(names):
             cure = f"write {', '.join(names)} with a tab between them{QUOTES if quoted else ''}"
             raise UserError(f"{place}: {len(columns)} columns, not {len(names)}; {cure}")
         yield place, dict(zip(names, columns, strict=True))
+
+
+def read_named(path: Path, needed: Sequence[str], optional: Sequence[str] | None = None) -> Iterator[Named]:
+    """Stream the rows of a JSON lines file, if its name ends so, or of a table."""
+    is_json = path.name.removesuffix(".gz").endswith(".jsonl")
+    return read_json_lines(path) if is_json else read_columns(path, needed, optional)
+
+
+def _check_header(place: Place, names: Sequence[str], needed: Sequence[str], optional: Sequence[str]) -> None:
+    for name in (*needed, *optional):
+        if names.count(name) > 1 or (name in needed and name not in names):
+            rule = f"there must be {', '.join(needed)} and may be {', '.join(optional)}, each once"
+            raise UserError(f"{place}: {names.count(name)} columns {name} in {shorten(', '.join(names))}: {rule}")
 
 
 def read_judged(path: Path) -> Iterator[tuple[Place, Judgement]]:
@@ -198,26 +208,6 @@ def read_judged(path: Path) -> Iterator[tuple[Place, Judgement]]:
         if (grade := whole(written)) is None or abs(grade) >= 10**9:  # an int32 holds it
             raise UserError(f"{place}, grade: {shorten(written)} is not an integer; write 1 for relevant, 0 for not")
         yield place, Judgement(check_id(place, "query", qid), check_id(place, "passage", pid), grade)
-
-
-def read_parquet(path: Path, needed: Sequence[str], optional: Sequence[str] = ()) -> Iterator[Named]:
-    """Stream the rows of a Parquet table, by the names of some columns."""
-    table = open_parquet(path)
-    names = table.schema_arrow.names
-    check_columns(f"{path}, columns", names, needed, optional)
-    wanted = [name for name in (*needed, *optional) if name in names]
-    with undamaged(path):
-        batches = map(pl.DataFrame, table.iter_batches(batch_size=ROW_GROUP, columns=wanted))
-        for number, row in enumerate(row for batch in batches for row in batch.iter_rows(named=True)):
-            yield f"{path}, row {number}", row
-
-
-def check_columns(place: Place, names: Sequence[str], needed: Sequence[str], optional: Sequence[str] = ()) -> None:
-    """Refuse a table in which one of the needed columns is missing, or one of those that are read stands twice."""
-    for name in (*needed, *optional):
-        if names.count(name) > 1 or (name in needed and name not in names):
-            rule = f"there must be {', '.join(needed)} and may be {', '.join(optional) or 'others'}, each once"
-            raise UserError(f"{place}: {names.count(name)} columns {name} in {shorten(', '.join(names))}: {rule}")
 
 
 # --- files of a folder ------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ DVC a seed: what queues them, and means over seeds with paired differences, stan
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from gnn_encoder.base.runs import as_run, read_run, read_scored_run
 from gnn_encoder.base.tables import QRELS, count_rows, open_parquet, read_column, read_table
 from gnn_encoder.data.answers import answered, judged_by_answers
 from gnn_encoder.data.prepare import JUDGED, read_rows
-from gnn_encoder.data.reading import read_judged, refuse
+from gnn_encoder.data.reading import place_of, read_judged
 from gnn_encoder.evaluate.measures import Comparison, answer_depth, compare, corrected, mean, parse, parts_by, per_query
 from gnn_encoder.evaluate.tables import NOTHING, Table, comparison, p_value, points
 from gnn_encoder.pipeline import project
@@ -111,11 +112,10 @@ def read_qrels(path: Path) -> pl.DataFrame:
         return read_table(path, QRELS)
     table = read_rows(read_judged(path), JUDGED, f"judgements of {path.name}").drop("count").with_row_index()
     once = table.unique(["qid", "pid", "grade"], keep="first", maintain_order=True)
-    again = once.filter(~pl.struct("qid", "pid").is_first_distinct())["index"]
-    if len(again):
-        fault = "query {0.qid!r} and passage {0.pid!r} were judged before, differently; keep one line"
-        refuse(read_judged(path), int(again[0]), fault)
-        raise UserError(f"{path}: {len(again)} pairs were judged before; keep one line of each")  # a pipe is read once
+    for again in once.filter(~pl.struct("qid", "pid").is_first_distinct()).head(1).iter_rows(named=True):
+        place = place_of(partial(read_judged, path), again["index"])
+        told = f"query {again['qid']!r} and passage {again['pid']!r} were judged before, differently"
+        raise UserError(f"{place}: {told}; keep one line")
     return once.drop("index")
 
 

@@ -14,11 +14,11 @@ from typing import Any
 import yaml
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
-from ruamel.yaml.error import YAMLError
 
 from gnn_encoder.base.errors import UserError, shorten
 from gnn_encoder.base.files import write_text
 from gnn_encoder.pipeline.params import Encoder, Params, load_params
+from gnn_encoder.pipeline.section import parse_yaml
 from gnn_encoder.pipeline.stage import lookup
 
 PARAMS = Path("params.yaml")
@@ -92,9 +92,16 @@ def given(arguments: Sequence[str]) -> dict[str, Any]:
     for number, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
         if number == 0 and not equals:
-            found |= _leaves("", _read_config(Path(argument)))
+            config = Path(argument)
+            if not config.is_file():
+                cure = "give one of configs/, or a value such as mgt.beta=0.1 (no blanks)"
+                raise UserError(f"{config}: no such file; {cure}")
+            values = parse_yaml(config.read_bytes(), config, _yaml())
+            if not isinstance(values, CommentedMap):
+                raise UserError(f"{config}: is {values!r}: must be lines of `key: value`; see configs/msmarco.yaml")
+            found |= _leaves("", values)
         elif all(name.split(".")) and value.strip():
-            found |= _leaves(name, _parse(value, shorten(argument, 200)))
+            found |= _leaves(name, parse_yaml(value, shorten(argument, 200), _yaml()))
         else:
             rule = "must be KEY=VALUE with a dotted key, such as mgt.beta=0.1 or data.path=null"
             raise UserError(f"{shorten(argument, 200)}: {rule}; correct it (only the first argument can be a config)")
@@ -108,7 +115,7 @@ def _made(path: Path) -> list[str]:
 
 def _laid_over(path: Path, settings: Mapping[str, Any], source: str) -> tuple[str, Params]:
     """The YAML of `path` with other values, and what it means to every stage that will read it."""
-    tree, stream = _parse(path.read_bytes(), path), io.StringIO()
+    tree, stream = parse_yaml(path.read_bytes(), path, _yaml()), io.StringIO()
     for name, value in settings.items():
         section, (*outer, key) = tree, name.split(".")
         for inner in outer:
@@ -117,16 +124,7 @@ def _laid_over(path: Path, settings: Mapping[str, Any], source: str) -> tuple[st
             section = section[inner]
         _put(section, key, value)
     _yaml().dump(tree, stream)
-    return stream.getvalue(), Params.parsed(stream.getvalue().encode(), source)
-
-
-def _read_config(path: Path) -> CommentedMap:
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; give one of configs/, or a value such as mgt.beta=0.1 (no blanks)")
-    found = _parse(path.read_bytes(), path)
-    if not isinstance(found, CommentedMap):
-        raise UserError(f"{path}: is {found!r}: must be lines of `key: value`; see configs/msmarco.yaml")
-    return found
+    return stream.getvalue(), Params.parsed(stream.getvalue(), source)
 
 
 def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -152,11 +150,3 @@ def _yaml() -> YAML:
     found.preserve_quotes, found.width = True, 1_000_000  # no line is broken
     found.representer.add_representer(type(None), lambda writer, _: writer.represent_scalar(null, "null"))
     return found
-
-
-def _parse(text: str | bytes, source: str | Path) -> Any:
-    try:
-        return _yaml().load(text)
-    except (YAMLError, ValueError) as error:  # ValueError: a number of thousands of digits, an odd date
-        told = " ".join(str(error).split())
-        raise UserError(f"{source}: not valid YAML: {told}; correct it") from error

@@ -4,8 +4,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import model_validator
-
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import MANIFEST, read_json
 from gnn_encoder.pipeline.params import Params
@@ -64,7 +62,7 @@ def tables(split: str) -> tuple[Path, Path, Path]:
 
 def encoder(system: str) -> Path:
     """The dual-encoder that encodes a dense system's queries."""
-    return Path(registry().dense[system].encoder)
+    return registry().encoder(system)
 
 
 def embeddings(system: str) -> Path:
@@ -94,7 +92,7 @@ def asked(system: str, split: str) -> Path:
 
 def measured(system: str) -> Path:
     """Folder of a system's measures, one value for each query and measure."""
-    return MEASURES / registry().systems[system].branch / system
+    return MEASURES / next(name for name, one in registry().branches.items() if system in one.systems) / system
 
 
 def evaluation(branch: str) -> Path:
@@ -114,24 +112,12 @@ DENSE = ("plain", "views", "shifted", "graph")  # kinds that search vectors
 
 
 class System(Section):
-    """A system that is judged; systems.yaml says what each kind is.
+    """A system that is judged; systems.yaml says what each kind is."""
 
-    Attributes:
-        name, branch: the keys that it stands under.
-        by: how a reordered system ranks anew: a method of `closed_form.METHODS`, or `logged` queries.
-    """
-
-    name: str
-    branch: str
     title: str
     kind: Literal["lexical", "plain", "shifted", "reordered", "graph", "fused", "views"]
+    # How a reordered system ranks anew: a method of `closed_form.METHODS`, or logged queries.
     by: Literal["", "mean", "nudge_n", "closed_form", "logged"] = ""
-
-    @property
-    def encoder(self) -> str:
-        """Folder of the dual-encoder that encodes the queries of a dense system."""
-        places = {"graph": "data/mgt/encoder", "shifted": f"data/{CONTROL}"}
-        return places.get(self.kind, f"data/{self.name}")
 
 
 class Branch(Section):
@@ -146,14 +132,6 @@ class Registry(Section):
 
     branches: dict[str, Branch]
 
-    @model_validator(mode="before")
-    @classmethod
-    def _name_systems(cls, values: dict[str, Any]) -> dict[str, Any]:
-        for branch, one in values["branches"].items():
-            for name, system in one["systems"].items():
-                system |= {"name": name, "branch": branch}
-        return values
-
     @property
     def systems(self) -> dict[str, System]:
         """All systems in the order of every table."""
@@ -167,6 +145,11 @@ class Registry(Section):
     def dense(self) -> dict[str, System]:
         """The systems that search passage vectors, with a dual-encoder for the queries."""
         return self.of_kind(*DENSE)
+
+    def encoder(self, system: str) -> Path:
+        """The dual-encoder that encodes a dense system's queries."""
+        places = {"graph": "mgt/encoder", "shifted": CONTROL}
+        return DATA / places.get(self.dense[system].kind, system)
 
     @property
     def one_vector(self) -> list[str]:

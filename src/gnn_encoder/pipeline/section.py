@@ -1,13 +1,13 @@
 """What every section of params.yaml is: its base class, how YAML is read, and errors in words."""
 
-import re
 from collections.abc import Iterable
 from functools import reduce
 from pathlib import Path
 from typing import Any, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from gnn_encoder.base.errors import UserError, shorten
 
@@ -18,7 +18,7 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     @classmethod
-    def parsed(cls, content: bytes, source: str | Path) -> Self:
+    def parsed(cls, content: bytes | str, source: str | Path) -> Self:
         """Parse and check YAML; an error names `source`."""
         try:
             return cls.model_validate(parse_yaml(content, source))
@@ -40,7 +40,7 @@ class Section(BaseModel):
 
     def value(self, name: str) -> Any:
         """A parameter by its dotted name."""
-        return reduce(lambda of, part: of[part] if isinstance(of, dict) else getattr(of, part), name.split("."), self)
+        return reduce(getattr, name.split("."), self)
 
 
 DEFAULTS = "`git show HEAD:params.yaml` shows the default"
@@ -72,31 +72,11 @@ def _described(error: Any) -> str:
     return f"{name} is {given}: {error['msg'][0].lower() + error['msg'][1:]}"
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """YAML 1.1, and the numbers of YAML 1.2 that have an exponent and no point: `dvc exp run -S` writes 2e-05.
-
-    A key stands once in its section: DVC, which reads the same file, refuses more in words of its own.
-    """
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        first = dict[str, int]()
-        for key, _ in node.value:
-            name, line = str(key.value), key.start_mark.line + 1
-            if name in first:
-                raise yaml.YAMLError(f"key {name} stands in lines {first[name]} and {line}; keep one of them")
-            first[name] = line
-        found: dict[Any, Any] = super().construct_mapping(node, deep)
-        return found
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
-)
-
-
-def parse_yaml(content: bytes, source: str | Path) -> Any:
-    """Parse YAML, as every stage reads it."""
+def parse_yaml(content: bytes | str, source: str | Path, reader: YAML | None = None) -> Any:
+    """Parse YAML 1.2, as DVC does; `reader` is one that keeps comments."""
     try:
-        return yaml.load(content.decode("utf-8"), _Loader)
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: not UTF-8, a number of thousands of digits, an odd date
-        raise UserError(f"{source}: not valid YAML in UTF-8: {' '.join(str(error).split())}") from error
+        return (reader or YAML(typ="safe")).load(content)
+    except (YAMLError, ValueError) as error:  # ValueError: a number of thousands of digits, an odd date
+        mark, problem = (getattr(error, name, None) for name in ("problem_mark", "problem"))
+        told = f"line {mark.line + 1}: {problem}" if mark else " ".join(str(error).split())
+        raise UserError(f"{source}: not valid YAML: {told}; correct it") from error

@@ -15,26 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError, not_built, report_errors
-from gnn_encoder.base.files import (
-    MANIFEST,
-    SCRATCH,
-    WORK,
-    code_fingerprint,
-    fingerprint,
-    is_damaged,
-    publish,
-    seal,
-    write_json,
-)
+from gnn_encoder.base.files import MANIFEST, SCRATCH, WORK, check_undamaged, fingerprint, publish, seal, write_json
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.section import parse_yaml
 
 PIPELINE = "dvc.yaml"
-CODE, METRICS = ("src", "stages"), "metrics"
+ROOT = Path(__file__).parents[3]  # of the code that runs
+CODE, SHOWN = ("src", "stages"), ("metrics", "plots")
 NAME = re.compile(r"\$\{([\w.]+)\}")
 log = logging.getLogger(__name__)
 Files = Callable[[Params], list[Path]]
@@ -42,18 +31,16 @@ Files = Callable[[Params], list[Path]]
 
 @dataclass(frozen=True, kw_only=True)
 class Declared:
-    """A stage as its dvc.yaml, `file`, has it, with every `${...}` filled in; `wdir` is always the project's root."""
+    """A stage as a dvc.yaml has it, with every `${...}` filled in; `wdir` is always the project's root."""
 
-    file: Path
     name: str
     key: str  # of a stage with `foreach`, and the value that it has there; else "" and None
     item: Any
     cmd: str
     deps: tuple[Path, ...]
     params: tuple[str, ...]  # dotted names in params.yaml; names in systems.yaml are left out
-    outs: tuple[Path, ...]
-    metrics: tuple[Path, ...]  # all below metrics/, also what DVC does not compare
-    plots: tuple[Path, ...]
+    outs: tuple[Path, ...]  # artifacts
+    shown: tuple[Path, ...]  # files of metrics/ and plots/, also those that DVC does not compare
 
     @property
     def address(self) -> str:
@@ -90,10 +77,10 @@ def read_stages(folder: Path = Path()) -> Iterator[Declared]:
     for path in (folder / PIPELINE, *sorted(folder.glob(f"pipelines/*/{PIPELINE}"))):
         for name, stage in parse_yaml(path.read_bytes(), path)["stages"].items():
             for key, item in stage.get("foreach", {"": None}).items():
-                yield _declared(path.relative_to(folder), name, key, item, stage.get("do", stage))
+                yield _declared(name, key, item, stage.get("do", stage))
 
 
-def _declared(file: Path, name: str, key: str, item: Any, stage: dict[str, Any]) -> Declared:
+def _declared(name: str, key: str, item: Any, stage: dict[str, Any]) -> Declared:
     values = {"key": key, "item": item}
 
     def filled(text: str) -> str:
@@ -103,11 +90,11 @@ def _declared(file: Path, name: str, key: str, item: Any, stage: dict[str, Any])
         whole = [one if isinstance(one, str) else next(iter(one)) for one in stage.get(section, [])]
         return [filled(one) for one in whole]
 
-    paths = {part: tuple(map(Path, listed(part))) for part in ("deps", "outs", "metrics", "plots")}
-    kept = tuple(path for path in paths["outs"] if path.parts[0] == METRICS)  # files of git's, no artifacts
-    paths |= {"outs": tuple(path for path in paths["outs"] if path not in kept), "metrics": paths["metrics"] + kept}
+    made = [Path(one) for part in ("outs", "metrics", "plots") for one in listed(part)]
+    outs, shown = (tuple(one for one in made if (one.parts[0] in SHOWN) == is_shown) for is_shown in (False, True))
+    paths = {"deps": tuple(map(Path, listed("deps"))), "outs": outs, "shown": shown}
     params = tuple(dict.fromkeys(filled(one) for one in stage.get("params", []) if isinstance(one, str)))
-    return Declared(file=file, name=name, key=key, item=item, cmd=filled(stage["cmd"]), params=params, **paths)
+    return Declared(name=name, key=key, item=item, cmd=filled(stage["cmd"]), params=params, **paths)
 
 
 def lookup(values: Any, dotted: str, default: Any = None) -> Any:
@@ -136,9 +123,11 @@ class Stage:
         (output,) = self.outputs
         return self.unfinished(output)
 
-    def unfinished(self, output: Path) -> Path:
-        """The folder that becomes an output."""
-        return self.folder if len(self.outputs) == 1 else self.folder / artifact_name(output)
+    def unfinished(self, place: Path) -> Path:
+        """What becomes the artifact at `place`, or a file of metrics or plots there, or a folder of these."""
+        if place not in self.outputs:
+            return self.work / place
+        return self.folder if len(self.outputs) == 1 else self.folder / artifact_name(place)
 
     def once(self, name: str, make: Callable[[Path], None]) -> Path:
         """A folder of the artifact, made by `make` in a scratch folder; a resumed call does not make it again."""
@@ -158,16 +147,6 @@ class Stage:
         """Subfolder for files that only a resumed call needs; it is deleted at the end."""
         return self.folder / WORK
 
-    @property
-    def metrics(self) -> Path:
-        """Files put here are moved to where dvc.yaml declares metrics: beside the first of them, or below."""
-        return self.work / "metrics"
-
-    @property
-    def plots(self) -> Path:
-        """Files put here are moved to where dvc.yaml declares plots: beside the first of them, or below."""
-        return self.work / "plots"
-
 
 def run(main: Callable[[Stage], None], *, shared: bool = False, own_files: Files = lambda params: []) -> None:
     """Run the stage whose script was called: `python stages/NAME.py [KEY]`, alone or under torchrun.
@@ -179,16 +158,13 @@ def run(main: Callable[[Stage], None], *, shared: bool = False, own_files: Files
     logging.basicConfig(level=level, format="%(message)s", stream=sys.stderr)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    with report_errors():
-        params = load_params()  # first, so that a mistake in it is told before dvc.yaml is filled in with its values
-        declared = find_stage(Path(sys.argv[0]).stem, sys.argv[1:])
-        with distributed.session(), report_errors():  # told before the group ends
-            with artifact(declared, params, own_files(params)) as stage:
-                if shared:
-                    main(stage)
-                elif distributed.is_first():
-                    with distributed.alone():
-                        main(stage)
+    with distributed.session(), report_errors():  # told before the group ends
+        params, declared = load_params(), find_stage(Path(sys.argv[0]).stem, sys.argv[1:])
+        with artifact(declared, params, own_files(params)) as stage:
+            if shared:
+                main(stage)
+            else:
+                distributed.on_first(lambda: main(stage))
 
 
 @contextmanager
@@ -202,12 +178,12 @@ def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Itera
 
     Under torchrun all ranks work in the same folder, on a shared file system, and the first rank moves it.
     """
+    _check_inputs(declared.inputs, own_files)
     inputs, name = [*declared.inputs, *own_files], artifact_name(declared.outs[0])
-    _check_inputs(inputs, own_files)
-    decisive = {name: params.value(name) for name in declared.params}
-    plain = {name: value.model_dump() if isinstance(value, BaseModel) else value for name, value in decisive.items()}
+    plain = {name: lookup(params.model_dump(), name) for name in declared.params}
     decided = {"params": plain, "item": declared.item, "address": declared.address}
-    key = fingerprint(*inputs, code=code_fingerprint(declared.code), **decided)
+    code = [file for path in declared.code for file in sorted((ROOT / path).rglob("*.py")) or [ROOT / path]]
+    key = fingerprint(*inputs, *code, code=[file.relative_to(ROOT) for file in code], **decided)
     folder, aside = SCRATCH / name / key, SCRATCH / name / f"{key}{WORK}"
     with _only_here(declared):
         _begin(folder, aside)
@@ -247,10 +223,9 @@ def _publish(stage: Stage, declared: Declared, aside: Path, params: dict[str, An
     """
     for left in [path for path in stage.folder.rglob(".*") if path.is_file()]:
         left.unlink()  # what killed writes left beside their places
-    for files, places in ((stage.metrics, declared.metrics), (stage.plots, declared.plots)):
-        for place in places:
-            if (made := files / place.relative_to(places[0].parent)).exists():  # DVC says what is missing
-                publish(made, place)
+    for place in declared.shown:
+        if (made := stage.unfinished(place)).exists():  # DVC says what is missing
+            publish(made, place)
     publish(stage.work, aside)
     for output in declared.outs:
         made = stage.unfinished(output)
@@ -264,16 +239,14 @@ def _publish(stage: Stage, declared: Declared, aside: Path, params: dict[str, An
 
 def _check_inputs(inputs: list[Path], own_files: list[Path]) -> None:
     """Refuse an input that is missing, or that lacks a part of what its stage wrote, before hours are spent on it."""
+    for path in own_files:
+        if not path.exists():
+            raise UserError(f"{path}: no such file; correct its name in params.yaml")
+    commands = {out: one.cmd for one in read_stages() for out in one.outs}
     for path in inputs:
         if not path.exists():
-            own = UserError(f"{path}: no such file; correct its name in params.yaml")
-            raise own if path in own_files else not_built(path)
-    stages = {out: one for one in read_stages() for out in one.outs}
-    for folder in dict.fromkeys(out for path in inputs for out in (path, *path.parents) if out in stages):
-        if is_damaged(folder):
-            raise UserError(
-                f"{folder}: damaged: it does not hold what its stage wrote; make it again: `{stages[folder].cmd}`"
-            )
+            raise not_built(path)
+        check_undamaged(path, commands)
 
 
 def _begin(folder: Path, aside: Path) -> None:

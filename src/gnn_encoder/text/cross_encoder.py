@@ -12,7 +12,7 @@ from transformers import AutoModelForSequenceClassification
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import check_room
 from gnn_encoder.base.matrix import Matrix, Rows, resume_windows
-from gnn_encoder.base.tables import write_part
+from gnn_encoder.base.tables import feature_schema, write_part
 from gnn_encoder.pipeline.params import Encoder
 from gnn_encoder.text.batches import WINDOW, Batch, Inputs, encode_windows
 from gnn_encoder.text.device import autocast, device, pool, token_states
@@ -62,15 +62,14 @@ def score_pairs(model: CrossEncoder, pairs: Inputs, folder: Path, batch_tokens: 
     return np.concatenate([np.empty(0, dtype=np.float32), *map(np.load, files)])
 
 
-def embed_pairs(
-    model: CrossEncoder, pairs: Inputs, folder: Path, keys: dict[str, Rows], schema: pa.Schema, *, batch_tokens: int
-) -> None:
-    """[CLS] embeddings of pairs as Parquet parts in their order, resumable by part; `keys`: the columns before them."""
+def embed_pairs(model: CrossEncoder, pairs: Inputs, folder: Path, ends: dict[str, Rows], *, batch_tokens: int) -> None:
+    """[CLS] embeddings of pairs as Parquet parts in their order, resumable by part; `ends`: the columns before them."""
+    schema = feature_schema(model.dimension, *ends)
 
     def write(path: Path, window: int, vectors: Matrix) -> None:
         part = slice(window * WINDOW, (window + 1) * WINDOW)
         feature = pa.FixedSizeListArray.from_arrays(pa.array(vectors.astype(np.float16).reshape(-1)), vectors.shape[1])
-        columns = [pa.array(column[part].astype(np.int32)) for column in keys.values()]
+        columns = [pa.array(column[part].astype(np.int32)) for column in ends.values()]
         write_part(path, schema, [pa.table([*columns, feature], schema=schema)])
 
     folder.mkdir(parents=True, exist_ok=True)
