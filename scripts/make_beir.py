@@ -20,7 +20,7 @@ import regex
 import typer
 
 from gnn_encoder.base.errors import UserError, report_errors
-from gnn_encoder.base.files import UNSPACED, replacing, words
+from gnn_encoder.base.files import UNSPACED, is_empty, replacing, words
 from gnn_encoder.base.tables import SPLITS
 from gnn_encoder.data.formats import open_beir
 from gnn_encoder.data.queries import split_of, stable_hash
@@ -92,13 +92,16 @@ def cut(source: Path, folder: Path, size: Annotated[int, typer.Option("--words")
         holding.update(wanted.intersection(words(document.text)))
 
     def passages() -> Iterator[tuple[str, str, str]]:
-        for passage in filter(None, (document.with_text() for _, document in found.passages())):
-            parts = blocks(passage.text, size, overlap)
+        for _, passage in found.passages():
+            title, text = (passage.title, passage.text) if not is_empty(passage.text) else ("", passage.title)
+            if is_empty(text):
+                continue
+            parts = blocks(text, size, overlap)
             for split, qid, grade in judged.pop(passage.pid, []):
                 shared = [asked.get(qid, set()).intersection(words(part)) for part in parts]
                 scores = [math.fsum(math.log((n + 1) / (holding[word] + 1)) for word in both) for both in shared]
                 qrels[split].append(f"{qid}\t{passage.pid}#{scores.index(max(scores))}\t{grade}")
-            yield from ((f"{passage.pid}#{number}", passage.title, part) for number, part in enumerate(parts))
+            yield from ((f"{passage.pid}#{number}", title, part) for number, part in enumerate(parts))
         for pid, (split, qid, grade) in ((pid, row) for pid, rows in judged.items() for row in rows):
             qrels[split].append(f"{qid}\t{pid}\t{grade}")  # of an unknown document, which prepare refuses
 

@@ -1,8 +1,7 @@
 """controls: what the same labels give without a graph; each chooses its settings on the dev queries.
 
 Closed forms move passages towards their labelled queries; logged_neighbours ranks what is found anew by what the labels
-say. Both start from M_de trained on without a graph. hybrid ranks together what BM25, the best dense system and the log
-say.
+say. Both start from M_de trained on without a graph. hybrid joins BM25, the best dense system and the log.
 """
 
 from gnn_encoder.controls import write as controls

@@ -98,11 +98,7 @@ def _lines() -> Iterator[str]:
             yield text
 
 
-@command(
-    "init --data beir --path my/corpus",
-    "init configs/msmarco.yaml data.path=/data/msmarco",
-    "init mgt.beta=0.1",
-)
+@command("init --data beir --path my/corpus", "init configs/msmarco.yaml data.path=/data/msmarco", "init mgt.beta=0.1")
 def init(
     arguments: Annotated[
         list[str] | None,

@@ -25,7 +25,7 @@ from gnn_encoder.gnn.neighbourhood import CorpusGNN, Neighbourhood
 from gnn_encoder.gnn.network import CONFIG, WEIGHTS, QueryPassageGNN
 from gnn_encoder.gnn.tasks import CachedEmbeddings
 from gnn_encoder.gnn.train import CACHED_PASSAGES, CACHED_QUERIES, draw_dev, new_factor, new_gnn, train_on_embeddings
-from gnn_encoder.pipeline.params import Alone, Beta, Count, Gate, Number, PhaseOne, Rate, Several, Steps
+from gnn_encoder.pipeline.params import Alone, Beta, Count, Gate, Number, PhaseOne, Rate, Several
 from gnn_encoder.pipeline.section import Section, described
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.batches import WINDOW
@@ -101,7 +101,7 @@ class GNNEncoder:
     heads: Count = 4
     gate: Gate = "learned"
     beta: Beta = 0.05
-    steps: Steps = 40
+    steps: Number = 40
     batch_size: Several = 1_024
     softmax: Literal["batch", "corpus"] = "corpus"
     negatives: Number = 1

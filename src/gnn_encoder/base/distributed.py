@@ -1,5 +1,4 @@
-"""torch.distributed for processes that torchrun started, and progress. A process alone is a group of one, and waits for
-nobody.
+"""torch.distributed for processes that torchrun started, and progress. A process alone is a group of one.
 
 Stages without a model use this module too. Importing torch takes seconds, so it is imported only under torchrun or
 where another module has imported it already.

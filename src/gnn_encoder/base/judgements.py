@@ -18,18 +18,13 @@ from gnn_encoder.base import tables
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.files import INVISIBLE
 from gnn_encoder.base.matrix import Rows, Scores, spans
-from gnn_encoder.base.tables import COPIES, COUNTS, OWN, PASSAGES, SPLITS, UNLABELLED, read_table, with_title
+from gnn_encoder.base.tables import COPIES, OWN, PASSAGES, SPLITS, UNLABELLED, read_table, with_title
 
 
 def relevant_pairs(queries: Path, qrels: Path, passages: Path) -> pl.DataFrame:
     """Pairs of a split that are judged relevant, as row numbers of its tables: columns `query`, `passage`, sorted."""
     judged = with_rows(pl.read_parquet(qrels).filter(pl.col("grade") > 0), queries, passages)
     return judged.select("query", "passage").unique().sort("query", "passage")
-
-
-def pair_counts(queries: Path, counts: Path, passages: Path) -> pl.DataFrame:
-    """How often pairs of these queries were logged, by a COUNTS table: columns `query`, `passage` (rows), `count`."""
-    return with_rows(read_table(counts, COUNTS), queries, passages).select("query", "passage", "count")
 
 
 def with_rows(run: pl.DataFrame, queries: Path, passages: Path) -> pl.DataFrame:

@@ -42,8 +42,7 @@ TRIED = 2**24  # scores by which each member is tried: fewer dev queries where m
 class LabelledPassages:
     """The labelled passages, at least one, and what asks for them.
 
-    *Shape:* passages (l,), their rows, ascending; vectors (l, d), h_p; sums (l, d), c_p; counts (l,), n_p; moment
-    (d, d), C.
+    *Shape:* passages (l,), their rows, ascending; vectors (l, d), h_p; sums (l, d), c_p; counts (l,), n_p; moment C.
     """
 
     passages: Rows

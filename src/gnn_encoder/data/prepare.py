@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError, check_file
-from gnn_encoder.base.files import write_json
+from gnn_encoder.base.files import is_empty, write_json
 from gnn_encoder.base.judgements import write_identical
 from gnn_encoder.base.tables import COUNTS, PASSAGES, PICKED, QRELS, QUERIES, SPLITS, UNLABELLED, batched, write_table
 from gnn_encoder.data.formats import open_beir, open_dpr, open_insuranceqa, open_ir_datasets, open_msmarco, split_names
@@ -133,13 +133,14 @@ def _warn_of_shared(queries: dict[str, pl.DataFrame]) -> None:
 def _with_texts(source: DataSource, empty: list[str], left_out: Counter[str]) -> Iterator[tuple[Place, Passage]]:
     """The passages with a text, which a title alone becomes; ids of the others go to `empty`, counts to `left_out`."""
     for place, passage in source.passages():
-        if (found := passage.with_text()) is None:
+        if not is_empty(passage.text):
+            yield place, passage
+        elif is_empty(passage.title):
             empty.append(passage.pid)
             left_out["empty_passages"] += 1
         else:
-            if found is not passage:
-                left_out["texts_replaced_by_titles"] += 1
-            yield place, found
+            left_out["texts_replaced_by_titles"] += 1
+            yield place, Passage(passage.pid, "", passage.title)
 
 
 def read_rows(rows: Iterator[tuple[Place, Any]], schema: pl.Schema, what: str) -> pl.DataFrame:

@@ -33,12 +33,6 @@ class Passage(NamedTuple):
     title: str
     text: str
 
-    def with_text(self) -> "Passage | None":
-        """The passage; a title alone is its text; None: nothing of either can be seen."""
-        if not is_empty(self.text):
-            return self
-        return None if is_empty(self.title) else Passage(self.pid, "", self.title)
-
 
 class Query(NamedTuple):
     """A row of a queries table."""

@@ -130,8 +130,7 @@ class QueryPassageGNN(nn.Module):
             h'_q &= W_{pq} [\tilde h_q \| h_q] + b_{pq}                     && (Eq. 7)
 
         With one layer there is none of this, and h'_q = h_q. The neighbours are the *cached* embeddings of each query's
-        passages. Features of (q, p) and (q, q) are passed only with "cross_encoder". `keep` is False where the graph
-        has no edge.
+        passages. Features of (q, p) and (q, q) come only with "cross_encoder". `keep` is False where no edge is.
 
         *Shape:* h_q (u, d), neighbours (u, k, d), features (u, k, d_e) and (u, d_e), keep (u, k) -> (u, d).
         """

@@ -207,8 +207,7 @@ class GNNTask:
 class CorpusTask(GNNTask):
     """The same with a softmax over the corpus, or a sample of it.
 
-    The scores' `factor`, the logarithm of 1 / temperature, learns too: where h'_p has any length, the encoder's need
-    not fit.
+    The scores' `factor`, the logarithm of 1 / temperature, learns too: h'_p may have any length.
     """
 
     def __init__(self, *learning: Any, factor: nn.Parameter) -> None:

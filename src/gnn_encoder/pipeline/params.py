@@ -20,7 +20,6 @@ Number = Annotated[int, Field(ge=0)]
 Several = Annotated[int, Field(ge=2)]
 Tokens = Annotated[int, Field(ge=4)]  # of a text, special ones included
 Depth = Annotated[int, Field(ge=1, le=32_767)]  # ranks are int16
-Steps = Annotated[int, Field(ge=0)]  # of the optimiser; 0: nothing is trained
 Beta = Annotated[float, Field(gt=0, le=0.5)]  # share of the queries masked in a round: there are two rounds or more
 Gate = Literal["learned"] | Share  # Eq. 9, or a constant in its place
 
@@ -110,7 +109,7 @@ class Dev(Section):
 class Contrastive(Section):
     """Training a dual-encoder by Eq. 2."""
 
-    steps: Steps
+    steps: Number
     batch_size: Several
     negatives: Number = 0
     learning_rate: Rate
@@ -210,7 +209,7 @@ class BuildGraph(Section):
 class Alone(Section):
     """Phase one: the GNN alone on cached embeddings."""
 
-    steps: Steps
+    steps: Number
     batch_size: Several
     learning_rate: Rate
 
@@ -218,7 +217,7 @@ class Alone(Section):
 class Joint(Section):
     """Phase two: encoder and GNN together, as in the paper."""
 
-    steps: Steps
+    steps: Number
     batch_size: Several
     gnn_learning_rate: Rate
     encoder_learning_rate: Rate

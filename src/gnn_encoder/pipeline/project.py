@@ -23,7 +23,6 @@ RETRIEVER = DATA / "retriever"  # the first retriever, a dual-encoder
 CANDIDATES = DATA / "candidates" / "candidates.parquet"  # the first retriever's, of every training query
 EXAMPLES = DATA / "examples" / "examples.parquet"
 BM25_EXAMPLES = DATA / "runs" / "bm25" / "examples.parquet"
-PAIR_LABELS = DATA / "pair_labels"
 EMBEDDINGS = DATA / "embeddings"
 GRAPH = DATA / "graph"
 NODES = GRAPH / "queries.parquet"  # the queries that are nodes

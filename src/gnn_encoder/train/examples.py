@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.judgements import Identical, contains, pair_counts, pair_keys
+from gnn_encoder.base.judgements import Identical, contains, pair_keys, with_rows
 from gnn_encoder.base.matrix import Rows, spans
-from gnn_encoder.base.tables import EXAMPLES, count_rows, read_table
+from gnn_encoder.base.tables import COUNTS, EXAMPLES, count_rows, read_table
 from gnn_encoder.pipeline import project
 
 
@@ -168,7 +168,7 @@ def open_examples(
     identical, n_passages = Identical.read(project.IDENTICAL, own), count_rows(project.PASSAGES)
     table = read_table(table, EXAMPLES) if isinstance(table, Path) else table
     examples = to_examples(table, n_passages, identical=identical, scored=scored)
-    return examples.weighed(pair_counts(queries, project.COUNTS, project.PASSAGES))
+    return examples.weighed(with_rows(read_table(project.COUNTS, COUNTS), queries, project.PASSAGES))
 
 
 @dataclass(frozen=True)

@@ -86,8 +86,7 @@ def fit(
     score `start` is known. Afterwards the task's modules hold the weights of the best score, of equal ones the
     earliest, or without evaluations the last weights. If `folder` holds checkpoints, training resumes.
 
-    `groups` are AdamW's, with `params` and `lr`; `name` is the phase's in the history, and `title` is what the log
-    calls it.
+    `groups` are AdamW's, with `params` and `lr`; `name` is the phase's in the history, `title` that in the log.
     """
     keep_freed_memory()
     parameters = [parameter for group in groups for parameter in group["params"]]
