@@ -6,8 +6,8 @@ What is relevant for similar logged queries may be relevant for this one (`with_
 
 Of the logged queries q' the n nearest to q count, and the softmax goes over these. The idea is LADER's (Jin, Shin and
 Lu, SIGIR 2023), which adds the cosines. Here w, n and temperature are chosen on dev, and w may be negative. The unit u
-is the standard deviation of M_de's scores of one query's passages, so that one grid fits scores of any scale. Online
-it costs a second look-up. This ranking and BM25's are joined by a weighted sum of standardised scores (`fused`).
+is the standard deviation of the control's scores of one query's passages, so that one grid fits scores of any scale.
+Online it costs a second look-up. This ranking and BM25's are joined by a weighted sum of standardised scores (`fused`).
 """
 
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ HOW_TO_READ = (
 )
 # What to try where a simple system is better than what was trained.
 CURES = dict.fromkeys((LEXICAL, UNTOUCHED, LOGGED), "`gnn-encoder search --hybrid`") | {
-    UNTOUCHED: "a longer encoder.passage_length (it reads all it can), more labelled queries, or lower learning rates"
+    UNTOUCHED: "a longer encoder.passage_length, more labelled queries, or lower learning rates"
 }
 
 
