@@ -209,7 +209,6 @@ class GNNEncoder:
             "interactive_queries": self._corpus.interactive,
             "passages": self.graph_.passages,
             "score": self.graph_.score,
-            "labelled": self.labelled_,
             "labels": self._corpus.near.labels.pairs.sort("query", "passage").to_numpy(),
             "n_passages": np.array([self.graph_.m]),
         }

@@ -11,7 +11,7 @@ import shutil
 import time
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -168,14 +168,14 @@ def is_damaged(folder: Path) -> bool:
         return True
 
 
-def check_undamaged(path: Path, commands: Mapping[Path, str] | None = None) -> None:
+def check_undamaged(path: Path, command: Callable[[Path], str] = lambda artifact: "dvc repro") -> None:
     """Refuse a sealed artifact, or a part of one, that holds anything else than when it was sealed.
 
-    `commands`: what makes each artifact again.
+    `command`: what makes an artifact again.
     """
     for folder in (path, *path.parents):
         if is_damaged(folder):
-            cure = f"make it again: `{(commands or {}).get(folder, 'dvc repro')}`"
+            cure = f"make it again: `{command(folder)}`"
             raise UserError(f"{folder}: damaged: it does not hold what its stage wrote; {cure}")
 
 

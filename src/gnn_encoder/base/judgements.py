@@ -18,7 +18,7 @@ from gnn_encoder.base import tables
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.files import INVISIBLE
 from gnn_encoder.base.matrix import Rows, Scores, spans
-from gnn_encoder.base.tables import COPIES, OWN, PASSAGES, SPLITS, UNLABELLED, read_table, with_title
+from gnn_encoder.base.tables import COPIES, OWN, PASSAGES, SPLITS, UNLABELLED, read_table, with_title, write_table
 
 
 def relevant_pairs(queries: Path, qrels: Path, passages: Path) -> pl.DataFrame:
@@ -160,12 +160,12 @@ def write_identical(prepared: Path, folder: Path) -> dict[str, dict[str, int]]:
     )
     identical, own = _find_identical(passages, pl.concat(asked))
     copies = pl.DataFrame({"passage": identical.copies, "first": identical.firsts})
-    tables.write_table(folder / "copies.parquet", COPIES, [copies.to_arrow()])
+    write_table(folder / "copies.parquet", COPIES, [copies.to_arrow()])
     counts = {"passages": {"copies_of_another": len(copies)}}
     for split, table in queries.items():
         pairs = relevant_pairs(table, prepared / "qrels" / f"{split}.parquet", passages)
         mine = _own_pairs(own.filter(pl.col("split") == split), pairs, identical)
-        tables.write_table(folder / f"{split}.parquet", OWN, [mine.to_arrow()])
+        write_table(folder / f"{split}.parquet", OWN, [mine.to_arrow()])
         counts[split] = {"queries_that_are_passages": mine["query"].n_unique()}
     return counts
 

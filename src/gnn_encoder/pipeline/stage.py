@@ -180,7 +180,8 @@ def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Itera
     """
     _check_inputs(declared.inputs, own_files)
     inputs, name = [*declared.inputs, *own_files], artifact_name(declared.outs[0])
-    plain = {name: lookup(params.model_dump(), name) for name in declared.params}
+    values = params.model_dump()
+    plain = {name: lookup(values, name) for name in declared.params}
     decided = {"params": plain, "item": declared.item, "address": declared.address}
     code = [file for path in declared.code for file in sorted((ROOT / path).rglob("*.py")) or [ROOT / path]]
     key = fingerprint(*inputs, *code, code=[file.relative_to(ROOT) for file in code], **decided)
@@ -242,11 +243,15 @@ def _check_inputs(inputs: list[Path], own_files: list[Path]) -> None:
     for path in own_files:
         if not path.exists():
             raise UserError(f"{path}: no such file; correct its name in params.yaml")
-    commands = {out: one.cmd for one in read_stages() for out in one.outs}
     for path in inputs:
         if not path.exists():
             raise not_built(path)
-        check_undamaged(path, commands)
+        check_undamaged(path, _command_of)
+
+
+def _command_of(artifact: Path) -> str:
+    """What makes an artifact again."""
+    return next((one.cmd for one in read_stages() if artifact in one.outs), "dvc repro")
 
 
 def _begin(folder: Path, aside: Path) -> None:

@@ -230,7 +230,7 @@ class ContrastiveTask:
 
     def evaluate(self) -> float:
         """RR@10 of the dev sample by retrieval."""
-        read = self.views or passage_inputs(self.texts.encoder, self.texts.passage_tokens)
+        read = self.views if self.views is not None else passage_inputs(self.texts.encoder, self.texts.passage_tokens)
         return retrieval_score(self.texts.encoder, *self.dev, read, self.texts.batch_tokens)
 
 
