@@ -37,8 +37,9 @@ K, FEWEST_K, EDGES = 25, 5, 100_000  # passages per query (the paper's), and mos
 FOLD, MOST_FOLDS = 24, 30  # fewest queries of a fold; more folds than 30 only make a pass longer
 JOINT_BATCH = 100  # queries of a joint step of params.yaml; rates grow with the root of a batch
 FEW = 2_000  # training queries, below which batches are smaller, and the GNN learns more slowly
-# Trainings read as many texts as the default's, but few queries not more often: further passes learn them by heart.
+# Trainings read as many queries as the default's, but few queries not more often: further passes learn them by heart.
 MOST_PASSES = 10
+READ_TWICE = 5_000  # so many training queries M_de reads twice, as the default's
 UNKNOWN, CUT, FEW_QUERIES, FEW_DEV = 0.01, 0.05, 300, 50  # from where on there is a warning
 
 
@@ -168,9 +169,11 @@ def _values(
     for training, most in (sizes | {"train_cross_encoder": few}).items():
         usual = base.value("train_dual_encoder" if training == "train_retriever" and not retrieves else training)
         size = choose(f"{training}.batch_size", most)
-        choose(f"{training}.steps", ceil(min(usual.steps * usual.batch_size, MOST_PASSES * n) / size))
-    read_once = base.train_dual_encoder.steps * base.train_dual_encoder.batch_size
-    choose("denoise.queries", read_once if read_once < n else None)
+        queries = usual.steps * usual.batch_size
+        if usual is base.train_dual_encoder:
+            queries = max(queries, 2 * min(n, READ_TWICE))
+        choose(f"{training}.steps", ceil(min(queries, MOST_PASSES * n) / size))
+    choose("denoise.queries", READ_TWICE if READ_TWICE < n else None)
     depth = choose("mine_candidates.depth", max(2, min(base.mine_candidates.depth, passages // 2)))
     last = max(2, min(base.denoise.range_max, depth))
     choose("bm25.depth", min(base.bm25.depth, passages))
