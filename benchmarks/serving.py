@@ -4,7 +4,7 @@ Runs on the project's own artifacts (after `dvc repro`): the same weights, expor
 vectors, the same queries and the same answers (ten passages with their texts). Both are real processes behind uvicorn
 on loopback, with the threads that each takes by itself, asked in turn by the same clients, which keep their
 connections. Clients ask the queries of all splits one after the other. Latency is what a client waits. Requirement:
-with 64 clients at least twice the peer's queries a second, and a p99 that is no worse.
+with 64 clients at least three times the peer's queries a second, and a p99 that is no worse.
 
     python benchmarks/serving.py
     python benchmarks/serving.py --soak 10      # also minutes of load, with the server's memory as it goes
@@ -39,7 +39,7 @@ SYSTEM = "gnn_encoder"
 K = 10
 CLIENTS = (1, 8, 64)
 SIDES = ("serve", "peer")
-AT_LEAST = 2.0
+AT_LEAST = 3.0
 SHARED = 0.99  # of the passages found, those that both sides must find: rounding orders near ties
 Rounds = dict[str, dict[int, list[dict[str, float]]]]  # side -> clients -> a round's figures
 FLAT = 0.05  # growth of memory from the end of the first quarter of a soak to its end
