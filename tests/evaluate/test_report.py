@@ -84,8 +84,8 @@ def test_csv() -> None:
         *(("gnn_encoder", "test", "R", 5, 0.625), ("gnn_encoder", "test", "R", 100, 1.0)),
         *(("bm25", "test", "R", 20, 0.7), ("bm25", "test", "R", 100, 0.9)),
     ]
-    by_answers = recall_of({"test": {"bm25": {"Success@20": 0.75, "RR@10": 0.1}}})
-    assert by_answers.rows() == [("bm25", "test", "Success", 20, 0.75)]
+    of_more = recall_of({"test": {"bm25": {"Success@20": 0.75, "R@100": 0.9, "Success@5": 0.5}}})
+    assert of_more.rows() == [("bm25", "test", "Success", 5, 0.5), ("bm25", "test", "Success", 20, 0.75)]
 
 
 @pytest.mark.parametrize("means", [MEANS, {"bm25": {"RR@10": 0.1}}], ids=["recall", "none"])

@@ -61,10 +61,10 @@ def measures_of(means: dict[str, Means]) -> pl.DataFrame:
 
 
 def recall_of(means: dict[str, Means]) -> pl.DataFrame:
-    """One row per system, split and k of recall R@k, or of Success@k if there is no R@k, smallest k first."""
+    """One row per system, split and k of recall R@k, or of Success@k if that has more k, smallest k first."""
     name, k = (pl.col("measure").str.extract(RECALL, group) for group in (1, 2))
     rows = measures_of(means).select("system", "split", measure=name, k=k.cast(pl.Int64), recall="value")
-    kept = rows.filter(measure="R" if "R" in rows["measure"] else "Success")
+    kept = rows.filter(measure=max("R", "Success", key=lambda one: rows.filter(measure=one)["k"].n_unique()))
     return kept.select(pl.all().sort_by("k").over("split", "system", mapping_strategy="explode"))
 
 
