@@ -197,7 +197,7 @@ def test_results_of_all_branches(root: Path) -> None:
         means = {name: {"RR@10": 0.5} for name in registry().branches["pair"].systems}
         (root / "metrics" / "pair" / f"{split}.json").write_text(json.dumps(means))
     code, out, _ = call("results", "all")
-    assert code == 0 and out.startswith("Test queries: GNN-encoder") and "\nGNN-encoder in RR@10 against " in out
+    assert code == 0 and out.startswith("Test queries: GNN-encoder") and "\nGNN-encoder's RR@10 above " in out
     assert all(f"| {title} " in out for title in ("BM25", "GNN-encoder", "PAIR"))
     shutil.rmtree(root / "metrics")
     assert refusal("results", "all").startswith("metrics/gnn_encoder: not built yet; `bash scripts/reproduce.sh`")

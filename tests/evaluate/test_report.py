@@ -43,7 +43,7 @@ def test_the_page_is_whole_and_safe(folder: Path) -> None:
     shown = [" ".join(TEXTS[row].split()) for row in (0, 1, 3)]
     for told in (*shown, "<script>alert('second')</script>", "<i>title</i> </script>"):
         assert told in text
-    assert text.count("GNN-encoder in RR@10 against ") == 1 and "no graph: test -11.1 [" in text
+    assert text.count("GNN-encoder's RR@10 above ") == 2 and "no graph: test -11.1 [" in text
     assert "a labelled query 0.250 0.200 to 0.300" in text and "<b>? text –" in text and "Not made" not in text
 
 

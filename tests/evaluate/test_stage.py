@@ -77,7 +77,7 @@ def test_slices_and_the_claim(measured: Path) -> None:
         "| a relevant passage is cut: yes | 2 | 75.0 | 100.0, +25.0 [-292.7, +342.7], p = 1.00 |",
     ):
         assert told.count(line) == 2, "on both splits"
-    assert told[-1].startswith("GNN-encoder in RR@10 against control + mean of labelled queries, ")
+    assert told[-3].startswith("GNN-encoder's RR@10 above control + mean of labelled queries, ")
 
 
 def test_a_split_judged_by_answers(folder: Path) -> None:
