@@ -1,5 +1,6 @@
 """`gnn-encoder init`: what it reads, chooses, writes, prints and refuses."""
 
+import os
 import shutil
 from functools import partial
 from pathlib import Path
@@ -158,7 +159,8 @@ def test_what_a_source_holds_is_told(
     source: str, arguments: list[str], passages: str, queries: str, tmp_path: Path
 ) -> None:
     path = log_of_clicks(tmp_path / "log") if source == "log" else TINY / source
-    told = your_data(*arguments, source=source, path=path)
+    told = your_data(*arguments, source=source, path=os.path.relpath(path))
+    assert Path(str(load_params().data.path)).is_absolute(), "a queued experiment runs in a copy of the project"
     assert told[:2] == [f"passages: {passages}", f"queries: {queries}"]
     assert any(line.startswith("by the speed of a batch here, M_de encodes all passages in ") for line in told)
     assert any(line.startswith("! ") and " training queries are few: training and graph" in line for line in told)
