@@ -1,4 +1,4 @@
-"""Texts made of a few words; tables and matrices on disk."""
+"""Texts made of a few words, vectors of whole numbers; tables and matrices on disk."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +14,11 @@ WORDS = "bread oven flour water yeast salt dough crust bake slow warm rise fold 
 
 def text(number: int, size: int) -> str:
     return " ".join(WORDS[(number * 7 + i * (1 + number % 3)) % len(WORDS)] for i in range(size))
+
+
+def whole_numbers(seed: int, *shape: int) -> np.ndarray:
+    """Small whole numbers: every inner product is exact in float32, and many are equal."""
+    return np.random.default_rng(seed).integers(-2, 3, size=shape).astype(np.float32)
 
 
 def write(path: Path, schema: pa.Schema, *columns: Iterable[object]) -> Path:

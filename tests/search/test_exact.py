@@ -1,5 +1,6 @@
 """Exact search against brute force over engines, blocks and k, where many scores tie; the keys that it sorts by."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.search import exact
 from gnn_encoder.search.exact import MISSING, NOTHING, array_top_k, least, of_scores, once, unpack
 
-from .conftest import Save, whole_numbers
+from ..texts import whole_numbers, write_matrix
 
 CPU = exact._Faiss()
 
@@ -21,7 +22,7 @@ CPU = exact._Faiss()
 @pytest.mark.parametrize("k", [1, 130, 150])
 @pytest.mark.parametrize(("engine", "dtype"), [(CPU, "float16"), (CPU, "float32"), (exact._Torch("cpu"), "float32")])
 def test_streaming_against_brute_force_with_ties(
-    save_matrix: Save, block_rows: int, k: int, engine: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, block_rows: int, k: int, engine: Any, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The oracle: every score in float64, a stable sort."""
     monkeypatch.setattr(arrays, "READ_ROWS", block_rows)
@@ -30,7 +31,7 @@ def test_streaming_against_brute_force_with_ties(
     monkeypatch.setattr(exact, "MERGE_ENTRIES", k * 11)  # eleven queries at a time
     matrix, queries = whole_numbers(0, 150, 4), whole_numbers(1, 30, 4)
     right = queries.astype(np.float64) @ matrix.T
-    expected, folder = np.argsort(-right, axis=1, kind="stable")[:, :k], save_matrix(matrix.astype(dtype))
+    expected, folder = np.argsort(-right, axis=1, kind="stable")[:, :k], write_matrix(tmp_path, matrix.astype(dtype))
     for read in (open_matrix(folder), matrix):
         rows, scores = array_top_k(read, queries, k)
         assert rows.dtype == np.int64 and scores.dtype == np.float32
@@ -50,14 +51,14 @@ def test_streaming_against_brute_force_with_ties(
         (3, 6, r"shape \(2, 6\), the passages' dimension is 4"),
     ],
 )
-def test_refused(save_matrix: Save, k: int, wrong: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused(tmp_path: Path, k: int, wrong: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """`wrong`: a value in a row of passages or queries, or the dimension of the queries."""
     monkeypatch.setattr(arrays, "READ_ROWS", 4)
     sides = whole_numbers(0, 9, 4), whole_numbers(1, 2, wrong if isinstance(wrong, int) else 4)
     if isinstance(wrong, tuple):
         sides[wrong[0]][wrong[1], 2] = wrong[2]
     with pytest.raises(UserError, match=told):
-        array_top_k(open_matrix(save_matrix(sides[0])), sides[1], k, name="build_graph.k")
+        array_top_k(open_matrix(write_matrix(tmp_path, sides[0])), sides[1], k, name="build_graph.k")
 
 
 # --- keys -------------------------------------------------------------------------------------------------------------

@@ -12,25 +12,30 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.search import faiss_index
 from gnn_encoder.search.faiss_index import PID_TABLE, PIDS, PassageIndex, TableRows, build, fill, search_views
 
-from .conftest import VIEWS, Passages, Save, whole_numbers
+from ..texts import whole_numbers, write_matrix, write_passages
 
 MATRIX = np.random.default_rng(0).normal(size=(500, 16)).astype(np.float32)
+VIEWS = 3
 
 
-def test_files_of_an_index(
-    save_matrix: Save, save_passages: Passages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def of(folder: Path, passages: int) -> dict[str, Any]:
+    """What `build` needs to know of so many passages."""
+    pids = write_passages(folder / "passages.parquet", [""] * passages, ["text"] * passages)
+    return {"pids": pids, "system": "mine", "seed": 7}
+
+
+def test_files_of_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(faiss_index, "PICKED", 70)
-    made = {"pids": save_passages(500), "system": "mine", "seed": 7}
+    matrix, made = write_matrix(tmp_path / "matrix", MATRIX), of(tmp_path, 500)
     for name, factory in (("flat", "Flat"), ("one", "IVF4,Flat"), ("two", "IVF4,Flat")):
-        build(save_matrix(MATRIX), tmp_path / name, factory=factory, **made)
+        build(matrix, tmp_path / name, factory=factory, **made)
     for file in ("index.faiss", "pids.parquet", "manifest.json"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
     index = faiss.read_index(str(tmp_path / "flat" / "index.faiss"))
     assert type(index) is faiss.IndexFlatIP
     np.testing.assert_array_equal(index.reconstruct_n(0, 500), MATRIX)
     ids, rows = TableRows(tmp_path / "flat" / PIDS, PID_TABLE), np.array([499, 0, 3, 70, 69, 0])
-    assert len(ids) == 500 and ids.take(rows) == [{"pid": f"p{row}"} for row in rows]
+    assert len(ids) == 500 and ids.take(rows) == [{"pid": f"{row}"} for row in rows]
     assert ids._file.metadata.row_group(0).num_rows == 70, "one is decoded for each hit"
     manifest = json.loads((tmp_path / "flat" / "manifest.json").read_text())
     assert len(manifest.pop("fingerprint")) == 32
@@ -42,10 +47,10 @@ CHANGING = ["PCA16,Flat", "PCAR8,IVF4,SQ8", "ITQ16,Flat", "L2norm,Flat", "OPQ4_1
 
 
 @pytest.mark.parametrize("factory", BAD + CHANGING)
-def test_bad_factory_is_named(save_matrix: Save, factory: str) -> None:
+def test_bad_factory_is_named(tmp_path: Path, factory: str) -> None:
     told = "its .* changes inner products" if factory in CHANGING else ""
     with pytest.raises(UserError, match=f"index.factory is '{factory}': {told}") as error:
-        fill(save_matrix(MATRIX + 1), factory, 0)
+        fill(write_matrix(tmp_path, MATRIX + 1), factory, 0)
     assert "\n" not in str(error.value) and ".cpp" not in str(error.value)
 
 
@@ -54,9 +59,9 @@ KEEPING = ["OPQ4,Flat", "RR16,Flat", "HR16,Flat", "Pad32,Flat", "PCA8,SQ8,RFlat"
 
 
 @pytest.mark.parametrize("factory", dict.fromkeys([*FINDING, *KEEPING]))
-def test_factories_find_most_of_the_best_and_keep_inner_products(save_matrix: Save, factory: str) -> None:
+def test_factories_find_most_of_the_best_and_keep_inner_products(tmp_path: Path, factory: str) -> None:
     matrix, queries = 3 * MATRIX + 1, MATRIX[:50]
-    index, exact = fill(save_matrix(matrix), factory, 0), queries @ matrix.T
+    index, exact = fill(write_matrix(tmp_path, matrix), factory, 0), queries @ matrix.T
     scores, rows = index.search(queries, 10)
     best = np.argsort(-exact, axis=1)[:, :10]
     overlap = np.mean([len(set(found) & set(right)) / 10 for found, right in zip(rows, best, strict=True)])
@@ -66,15 +71,15 @@ def test_factories_find_most_of_the_best_and_keep_inner_products(save_matrix: Sa
         np.testing.assert_allclose(scores, np.take_along_axis(exact, rows, axis=1), rtol=1e-3, atol=1e-3)
 
 
-def test_embeddings_that_do_not_fit(save_matrix: Save, save_passages: Passages, tmp_path: Path) -> None:
+def test_embeddings_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="500 rows, but .*passages.parquet has 499"):
-        build(save_matrix(MATRIX), tmp_path / "index", factory="Flat", pids=save_passages(499), system="s", seed=0)
+        build(write_matrix(tmp_path / "matrix", MATRIX), tmp_path / "index", factory="Flat", **of(tmp_path, 499))
     assert not (tmp_path / "index").exists()
     wrong = MATRIX.copy()
     wrong[41, 3] = np.nan
     for factory in ("Flat", "IVF4,Flat"):
         with pytest.raises(UserError, match="row 41 holds NaN"):
-            fill(save_matrix(wrong, factory), factory, 0)
+            fill(write_matrix(tmp_path / factory, wrong), factory, 0)
 
 
 @pytest.mark.parametrize(
@@ -87,11 +92,9 @@ def test_embeddings_that_do_not_fit(save_matrix: Save, save_passages: Passages, 
         ("manifest.json", {"passages": None}, "passages: Input should be a valid integer"),
     ],
 )
-def test_a_folder_that_is_no_index(
-    save_matrix: Save, save_passages: Passages, tmp_path: Path, name: str, content: Any, told: str
-) -> None:
-    views, path = save_matrix(whole_numbers(0, 450, 4), "views", views=VIEWS), tmp_path / "index" / name
-    build(views, path.parent, factory="Flat", pids=save_passages(150), system="mine", seed=0)
+def test_a_folder_that_is_no_index(tmp_path: Path, name: str, content: Any, told: str) -> None:
+    views, path = write_matrix(tmp_path / "views", whole_numbers(0, 450, 4), views=VIEWS), tmp_path / "index" / name
+    build(views, path.parent, factory="Flat", **of(tmp_path, 150))
     with pytest.raises(UserError, match="k is 151: must be from 1 to the number of passages, 150"):
         PassageIndex.open(path.parent).search(whole_numbers(1, 30, 4), 151)
     if isinstance(content, dict):
@@ -118,8 +121,8 @@ def test_search_against_brute_force_with_ties(views: int, k: int, monkeypatch: p
     assert (np.diff(rows, axis=1)[np.diff(scores, axis=1) == 0] > 0).all()
 
 
-def test_an_approximate_index_that_finds_fewer(save_matrix: Save) -> None:
-    index = fill(save_matrix(whole_numbers(0, 450, 4), views=VIEWS), "IVF30,Flat", 0)
+def test_an_approximate_index_that_finds_fewer(tmp_path: Path) -> None:
+    index = fill(write_matrix(tmp_path, whole_numbers(0, 450, 4), views=VIEWS), "IVF30,Flat", 0)
     passages, scores = search_views(index, VIEWS, whole_numbers(1, 30, 4), 140)
     missing = passages < 0
     assert missing.any() and not missing[:, 0].any()
