@@ -43,7 +43,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with an index of three passages, as the current folder."""
     monkeypatch.chdir(tmp_path)
     fake_encoder(monkeypatch, looked_for)
-    make(tmp_path, TEXTS, titles=["", "Lives", ""], vectors=VECTORS)
+    make(TEXTS, VECTORS, titles=["", "Lives", ""])
     prepared("insuranceqa")
     return tmp_path
 
@@ -71,7 +71,7 @@ def test_search_prints_rank_score_id_title_and_wrapped_text(root: Path) -> None:
 
 def test_control_characters_of_passages_do_not_reach_the_terminal(root: Path) -> None:
     text = "\x1b]0;title\x07 medicare \x9b2J text"
-    make(root, {"p\x1b[31m0": text}, titles=["a\nb\x07"], vectors=VECTORS[:1])
+    make({"p\x1b[31m0": text}, VECTORS[:1], titles=["a\nb\x07"])
     lines = call("search", "medicare")[1].splitlines()
     assert lines[0].split("  ")[-2:] == ["p\\x1b[31m0", "a b\\x07"]
     assert lines[1] == "     \\x1b]0;title\\x07 medicare \\x9b2J text"

@@ -47,7 +47,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(module, "ROWS", 4)  # several parts
     for system, views in (("gnn_encoder", 1), ("dual_cross", VIEWS)):
-        make(tmp_path, PASSAGE_TEXTS, views=views, system=system)
+        vectors = np.random.default_rng(views).normal(size=(N * views, 16)).astype(np.float32)
+        make(PASSAGE_TEXTS, vectors, views=views, system=system)
     return tmp_path
 
 
