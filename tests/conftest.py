@@ -16,7 +16,7 @@ from gnn_encoder.pipeline.experiment import preview
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import registry
 
-from .pipelines import copy_of, environment, fresh, reproduced, stages  # noqa: F401  (fixtures)
+from .pipelines import copy_of, environment, reproduced, stages  # noqa: F401  (fixtures)
 
 TINY = Path(__file__).parent / "tiny"
 

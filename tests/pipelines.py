@@ -10,7 +10,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,9 @@ from .project import DECLARED, set_params
 ROOT = Path(__file__).parents[1]
 FORKS = Path(__file__).with_name("forks.py")
 TINY_PARAMS = ROOT / "tests" / "tiny" / "params.yaml"
+MADE = ("data", "metrics", "plots")  # all that stages write
 # What a stage finds in the project's folder and in tests: the rest need not be copied for it.
-STAGES_READ = {
-    ".": (*DECLARED, *("data", "metrics", "plots", ".scratch", "stages", "scripts", "tests")),
-    "tests": ("tiny",),
-}
+STAGES_READ = {".": (*DECLARED, *MADE, *(".scratch", "stages", "scripts", "tests")), "tests": ("tiny",)}
 IDENTITY = {"NAME": "tester", "EMAIL": "tester@example.org"}
 
 
@@ -90,6 +87,10 @@ class Project:
         assert done.status == 0, done.output
         return done.stdout
 
+    def commit(self, message: str) -> None:
+        self.git("add", "--all")
+        self.git("commit", "--quiet", f"--message={message}")
+
     def set_params(self, **values: Any) -> None:
         """Change params.yaml: `mgt__beta=0.5`."""
         set_params(self.folder, **values)
@@ -124,48 +125,24 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
         "DVC_NO_ANALYTICS": "1",
         "COLUMNS": "300",
     }
-    with serving(ROOT, found):
-        yield found
-
-
-@contextmanager
-def serving(folder: Path, environment: dict[str, str]) -> Iterator[None]:
-    """Within it commands are forked from a process that has loaded a project's own source."""
-    source = environment | {"PYTHONPATH": str(folder / "src")}
-    command = [sys.executable, str(FORKS), "--serve", environment["FORKS"]]
-    with subprocess.Popen(command, cwd=folder, env=source) as server:
+    command = [sys.executable, str(FORKS), "--serve", found["FORKS"]]
+    with subprocess.Popen(command, cwd=ROOT, env=found | {"PYTHONPATH": str(ROOT / "src")}) as server:
         try:
-            wait_for(Path(environment["FORKS"]), server)
-            yield
+            wait_for(Path(found["FORKS"]), server)
+            yield found
         finally:
             server.terminate()
 
 
-@pytest.fixture(scope="session")
-def fresh(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Project:
-    """What git would check out here, committed, with the tiny experiment; nothing has run in it."""
-    project = Project(tmp_path_factory.mktemp("pipeline") / "project", environment)
-    check_out(project)
-    return project
-
-
-def check_out(project: Project) -> None:
-    """Make the project's folder, in which nothing has run."""
-    folder = project.folder
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    )
-    for name in filter(None, listed.stdout.decode().split("\0")):
+def check_out(project: Project) -> Project:
+    """Make the project's folder: what git would check out here, with the tiny experiment; nothing has run in it."""
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.check_output(listing, cwd=ROOT, text=True).split("\0"):
         if (ROOT / name).is_file() and not name.startswith("metrics/") and not name.endswith("dvc.lock"):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
-    lay_over([str(TINY_PARAMS)], folder / "params.yaml")
-    project.git("init", "--quiet", "--initial-branch=main")
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "--message=Tiny experiment")
+            (project.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, project.folder / name, follow_symlinks=False)
+    lay_over([str(TINY_PARAMS)], project.folder / "params.yaml")
+    return project
 
 
 def wait_for(path: Path, process: subprocess.Popen[Any] | None = None, seconds: float = 600) -> None:
@@ -190,10 +167,11 @@ def reproduced(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, 
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not told.exists():
             check_out(project)
+            project.git("init", "--quiet", "--initial-branch=main")
+            project.commit("Tiny experiment")
             ran = project.dvc("repro", "--all-pipelines")
             assert ran.status == 0, ran.output[-5000:]
-            project.git("add", "--all")
-            project.git("commit", "--quiet", "--message=Run it")
+            project.commit("Run it")
             told.write_text(json.dumps(asdict(ran)))
     return project, Ran(**json.loads(told.read_text()))
 

@@ -14,6 +14,7 @@ import pytest
 from gnn_encoder.base.files import is_damaged
 
 from ..pipeline.test_bad_input import MATRIX, check
+from ..pipelines import MADE
 
 OFTEN = {
     "gnn_encoder.train.loop:CHECKPOINT_SECONDS": 0.0,
@@ -111,6 +112,6 @@ def test_a_stage_names_damage_and_its_cure_before_it_works(stages: Any) -> None:
         ("data/prepared/passages.parquet", "cache_passages dual_encoder", "prepare.py"),
     ):
         cut(stages.folder / path)
-        before, artifact = stages.hashes("data", "metrics", "plots"), str(Path(path).parent)
+        before, artifact = stages.hashes(*MADE), str(Path(path).parent)
         ran = stages.stage(*command.split())
         check(stages, ran, before, f"{artifact}: damaged: ", "make it again: `scripts/python stages/", cure)

@@ -15,8 +15,7 @@ import psutil
 import pytest
 import yaml
 
-from ..pipeline.test_dag import outputs
-from ..pipelines import Project, Ran, wait_for
+from ..pipelines import MADE, Project, Ran, wait_for
 
 HEAL = Path(__file__).parents[2] / "scripts" / "heal.py"
 BRANCH = "encode_corpus"  # with all that it needs
@@ -31,7 +30,7 @@ def test_a_branch_killed_again_and_again_comes_out_the_same(
     project = copy_of(undisturbed)
     project.git("reset", "--quiet", "--hard", "HEAD~1")  # before the run: without dvc.lock and metrics
     project.git("clean", "--quiet", "--force", "-d", "-x")
-    assert outputs(project) == {} and not (project.folder / "dvc.lock").exists()
+    assert project.hashes(*MADE) == {} and not (project.folder / "dvc.lock").exists()
 
     moments, hit = random.Random(13), False
     for number in range(4):
@@ -51,8 +50,8 @@ def test_a_branch_killed_again_and_again_comes_out_the_same(
     recorded = yaml.safe_load(record.read_text())["stages"]
     assert BRANCH in recorded
     made = [Path(out["path"]) for stage in recorded.values() for out in stage["outs"]]
-    expected = outputs(undisturbed).items()
-    assert outputs(project) == {name: one for name, one in expected if {Path(name), *Path(name).parents} & {*made}}
+    expected = undisturbed.hashes(*MADE).items()
+    assert project.hashes(*MADE) == {name: one for name, one in expected if {Path(name), *Path(name).parents} & {*made}}
 
 
 def repro_and_kill(project: Project, seconds: float, *, in_a_stage: bool) -> bool:
@@ -107,8 +106,7 @@ def finished(environment: dict[str, str], tmp_path_factory: pytest.TempPathFacto
     assert project.dvc("init").status == 0
     assert project.dvc("repro").status == 0
     (folder / "process").unlink()
-    project.git("add", "--all")
-    project.git("commit", "--quiet", "--message=Run it")
+    project.commit("Run it")
     return project
 
 

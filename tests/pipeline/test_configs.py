@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import yaml
@@ -11,7 +11,7 @@ from gnn_encoder.pipeline.experiment import given, lay_over
 from gnn_encoder.pipeline.project import MAIN
 from gnn_encoder.pipeline.stage import read_stages
 
-from ..pipelines import ROOT, TINY_PARAMS, Project
+from ..pipelines import ROOT, TINY_PARAMS, Project, check_out
 
 SIZES = {
     *("batch_size", "batch_tokens", "chunk_size", "steps", "depth", "k", "views", "range_max", "candidates"),
@@ -21,9 +21,9 @@ OWN = {"data.name": "null", "encoder.model": "tests/tiny/model", "encoder.revisi
 
 
 @pytest.mark.slow
-def test_natural_questions_run(fresh: Project, copy_of: Callable[..., Project]) -> None:
+def test_natural_questions_run(environment: dict[str, str], tmp_path: Path) -> None:
     """The main branch without DVC, in the order of its file."""
-    project, config = copy_of(fresh), ROOT / "configs" / "nq.yaml"
+    project, config = check_out(Project(tmp_path / "project", environment)), ROOT / "configs" / "nq.yaml"
     tiny = [one for one in given([str(TINY_PARAMS)]).items() if not one[0].startswith("pair.")]
     kept = {name: value for name, value in tiny if name.startswith("data.") or name.rpartition(".")[2] in SIZES} | OWN
     values = [f"{name}={'null' if value is None else value}" for name, value in kept.items()]

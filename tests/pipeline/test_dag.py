@@ -13,16 +13,13 @@ import polars as pl
 import pytest
 import yaml
 
+from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import read_registry
 from gnn_encoder.pipeline.stage import read_stages
 
 from ..project import ROOT
 
 REGISTRY = read_registry(ROOT / "systems.yaml")
-BRANCHES = {name: tuple(REGISTRY.branches[name].systems) for name, one in REGISTRY.branches.items()}
-SYSTEMS = tuple(system for systems in BRANCHES.values() for system in systems)
-DENSE = tuple(REGISTRY.dense)
-GNN = tuple(REGISTRY.of_kind("graph"))
 STAGE_STARTS = re.compile(r"Running stage '([^']+)'")
 
 
@@ -34,12 +31,6 @@ def started(ran: Any) -> list[str]:
 @pytest.fixture(scope="module")
 def project(reproduced: tuple[Any, Any]) -> Any:
     return reproduced[0]
-
-
-@pytest.fixture(scope="module")
-def params(project: Any) -> dict[str, Any]:
-    values: dict[str, Any] = yaml.safe_load((project.folder / "params.yaml").read_text())
-    return values
 
 
 # --- what it makes ----------------------------------------------------------------------------------------------------
@@ -73,8 +64,8 @@ def test_nothing_is_left_in_the_work_tree(project: Any) -> None:
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_runs_are_valid_trec(project: Any, params: dict[str, Any], system: str, split: str) -> None:
+@pytest.mark.parametrize("system", REGISTRY.systems)
+def test_runs_are_valid_trec(project: Any, system: str, split: str) -> None:
     folder = project.folder / "data"
     run = gzip.open(folder / "runs" / system / f"{split}.trec.gz", "rt")
     rows = [line.split(" ") for line in run.read().splitlines()]
@@ -86,7 +77,7 @@ def test_runs_are_valid_trec(project: Any, params: dict[str, Any], system: str, 
         assert (row[1], row[5]) == ("Q0", system)
         found.setdefault(row[0], []).append(row)
     assert set(found) == set(queries)
-    depth = params["retrieve"]["depth"]
+    depth = load_params(project.folder / "params.yaml").retrieve.depth
     for ranking in found.values():
         assert [int(row[3]) for row in ranking] == list(range(1, len(ranking) + 1))
         scores = [float(row[4]) for row in ranking]
@@ -96,13 +87,13 @@ def test_runs_are_valid_trec(project: Any, params: dict[str, Any], system: str, 
         assert system == "bm25" or len(pids) == depth
 
 
-@pytest.mark.parametrize("system", DENSE)
+@pytest.mark.parametrize("system", REGISTRY.dense)
 def test_indexes_hold_the_matrix(project: Any, system: str) -> None:
     data = project.folder / "data"
     index = faiss.read_index(str(data / "indexes" / system / "index.faiss"))
     matrix = np.load(data / "embeddings" / system / "embeddings.npy").astype(np.float32)
     np.testing.assert_array_equal(index.reconstruct_n(0, index.ntotal), matrix)
-    if system not in {*GNN, "labels_alone"}:  # what these add may change the length
+    if system not in {*REGISTRY.of_kind("graph"), "labels_alone"}:  # what these add may change the length
         np.testing.assert_allclose(np.linalg.norm(matrix, axis=1), 1.0, atol=2e-3)
     pids = pl.read_parquet(data / "indexes" / system / "pids.parquet")["pid"]
     assert pids.equals(pl.read_parquet(data / "prepared" / "passages.parquet")["pid"])
@@ -150,12 +141,6 @@ def test_an_experiment_reruns_what_depends_on_it(project: Any, copy_of: Callable
     depends = tuple(f"data/{kind}/{system}/" for kind in kinds for system in ("gnn_encoder", "no_gnn"))
     depends += ("data/mgt/", "data/no_gnn/", "data/runs/hybrid/")
     assert changed and all(name.startswith(depends) for name in changed)
-
-
-def outputs(project: Any) -> dict[str, str]:
-    """All that stages wrote."""
-    found: dict[str, str] = project.hashes("data", "metrics", "plots")
-    return found
 
 
 @pytest.mark.parametrize(("kept", "encoded"), [("untouched", False), ("pair", True)])

@@ -12,10 +12,8 @@ import pytest
 
 from gnn_encoder.pipeline.stage import read_stages
 
-from ..pipelines import Project
+from ..pipelines import MADE, Project
 from ..project import DECLARED, ROOT
-
-MADE = ("data", "metrics", "plots")
 
 
 @pytest.mark.parametrize("script", sorted({one.name for one in read_stages(ROOT)}))

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from ..faults.test_kill import OFTEN
-from ..pipelines import ROOT, Project
+from ..pipelines import MADE, ROOT, Project
 
 RANKS = Path(__file__).with_name("ranks.py")
 SETTINGS = {**OFTEN, "gnn_encoder.train.dev:WINDOW": 16, "gnn_encoder.gnn.tasks:WINDOW": 16}
@@ -78,11 +78,6 @@ def under_torchrun(project: Project, ranks: int, *stages: tuple[str, ...]) -> di
     return found
 
 
-def artifacts(project: Project) -> dict[str, str]:
-    found: dict[str, str] = project.hashes("data", "metrics")
-    return found
-
-
 def assert_alike(found: dict[str, Any], expected: dict[str, Any]) -> None:
     assert found.keys() == expected.keys() and expected
     for name, gradients in expected.items():
@@ -99,7 +94,7 @@ def test_two_processes_take_the_step_of_one(project: Project) -> None:
 
 def test_a_launcher_starts_processes_and_starts_them_again(stages: Project) -> None:
     """As dvc.yaml runs a stage."""
-    before, script = artifacts(stages), stages.folder / "stages/cache_passages.py"
+    before, script = stages.hashes(*MADE), stages.folder / "stages/cache_passages.py"
     script.write_text(KILLED_ONCE + script.read_text())
     shutil.rmtree(stages.folder / "data/embeddings/dual_encoder")
     launcher = "torchrun --standalone --local-addr localhost --nproc-per-node 2 --max-restarts 1"
@@ -107,7 +102,7 @@ def test_a_launcher_starts_processes_and_starts_them_again(stages: Project) -> N
     launched = Project(stages.folder, stages.environment | NEW_STORE | environment)
     ran = launched.python("stages/cache_passages.py", "dual_encoder")
     assert ran.status == 0 and (stages.folder / "killed").exists(), ran.output
-    assert artifacts(stages) == before
+    assert stages.hashes(*MADE) == before
 
 
 @pytest.mark.long
@@ -116,7 +111,7 @@ def test_every_shared_stage(project: Project) -> None:
     found = []
     for ranks in (1, 2):
         under_torchrun(project, ranks, *PASSES)
-        found.append(artifacts(project))
+        found.append(project.hashes(*MADE))
     assert [name for name in found[0] if found[0][name] != found[1].get(name)] == []
     project.set_params(dual_cross__generator__model=None)
     steps, other = (under_torchrun(project, ranks, *TRAININGS, ("generate_queries",)) for ranks in (1, 2))
