@@ -12,47 +12,33 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.gnn.network import GNNConfig, Informed, QueryPassageGNN
+from gnn_encoder.gnn.network import Informed, QueryPassageGNN
 
-from .oracle import assert_same, informed, random
+from .oracle import assert_same, informed, network, random
 
-D, HEADS, D_E, K = 4, 2, 3, 2
+D, D_E = 4, 3
 PASSAGES = [[0, 2], [2, 1], [3, 2]]  # of queries 0, 1, 2; nobody retrieved passage 4
 N, M = 3, 5
 EDGES = [(q, p) for p in range(M) for q in range(N) if p in PASSAGES[q]]  # by passage
-PAPER = GNNConfig(
-    dimension=D,
-    edge_dimension=D_E,
-    layers=2,
-    heads=HEADS,
-    gate="learned",
-    edge_features="cross_encoder",
-    labels=False,
-    similarity="dot",
-)
-
-
-def replace(config: GNNConfig, **changes: Any) -> GNNConfig:
-    return GNNConfig(**{**config.model_dump(), **changes})
-
-
+PAPER: dict[str, Any] = {"edge_features": "cross_encoder", "edge_dimension": D_E, "labels": False}
+LABELS = PAPER | {"labels": True}
 CONFIGS = {
     "paper": PAPER,
-    "no_features": replace(PAPER, edge_features="none", edge_dimension=None),
-    "one_layer": replace(PAPER, layers=1),
-    "constant_gate": replace(PAPER, gate=0.2),
-    "cosine": replace(PAPER, similarity="cosine"),
-    "labels": replace(PAPER, labels=True),
-    "labels_constant_gate": replace(PAPER, labels=True, gate=0.2),
-    "labels_no_features_cosine": replace(PAPER, labels=True, similarity="cosine", edge_features="none"),
-    "labels_one_layer_cosine": replace(PAPER, labels=True, layers=1, similarity="cosine"),
+    "no_features": PAPER | {"edge_features": "none", "edge_dimension": None},
+    "one_layer": PAPER | {"layers": 1},
+    "constant_gate": PAPER | {"gate": 0.2},
+    "cosine": PAPER | {"similarity": "cosine"},
+    "labels": LABELS,
+    "labels_constant_gate": LABELS | {"gate": 0.2},
+    "labels_no_features_cosine": LABELS | {"similarity": "cosine", "edge_features": "none"},
+    "labels_one_layer_cosine": LABELS | {"layers": 1, "similarity": "cosine"},
 }
 LABELLED = {(0, 2), (1, 1)}  # passage 2 has other edges besides; passages 0 and 3 have none that is labelled
 SUMMED = [(0, 2), (1, 1), (2, 2)]  # labels that are summed up, whether they are edges or not
 
 
-def network(config: GNNConfig) -> QueryPassageGNN:
-    gnn = QueryPassageGNN(config).double()
+def shaken(**config: Any) -> QueryPassageGNN:
+    gnn = network(**config).double()
     with torch.no_grad():
         for seed, tensor in enumerate([*gnn.parameters(), *gnn.buffers()]):
             tensor.copy_(random(*tensor.shape, seed=100 + seed))
@@ -87,7 +73,7 @@ def ours(gnn: QueryPassageGNN, x: dict[str, Tensor]) -> Informed:
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_equations_6_to_10(name: str) -> None:
-    gnn, x = network(CONFIGS[name]), inputs()
+    gnn, x = shaken(**CONFIGS[name]), inputs()
     heard = [[q for q in range(N) if p in PASSAGES[q]] for p in range(M)]
     expected = informed(gnn, x, PASSAGES, heard, labelled=LABELLED, summed=SUMMED)
     assert_same(ours(gnn, x).embeddings, expected, [*gnn.parameters(), *x.values()])
@@ -96,14 +82,14 @@ def test_equations_6_to_10(name: str) -> None:
 def test_it_starts_near_the_passage() -> None:
     """A passage without queries: h' = sigmoid(-2) h + h."""
     x = inputs()
-    result = ours(QueryPassageGNN(PAPER).double(), x).embeddings
+    result = ours(network(**PAPER).double(), x).embeddings
     torch.testing.assert_close(result[4], 1.1192029220221176 * x["h_p"][4], rtol=0, atol=1e-12)
     assert (result - x["h_p"]).norm() > 0.01
 
 
 @pytest.mark.parametrize("name", ["paper", "labels_no_features_cosine", "one_layer"])
 def test_checkpoint_round_trip(name: str, tmp_path: Path) -> None:
-    gnn, x = network(CONFIGS[name]), inputs()
+    gnn, x = shaken(**CONFIGS[name]), inputs()
     gnn.save(tmp_path / "gnn")
     assert sorted(path.name for path in (tmp_path / "gnn").iterdir()) == ["gnn.json", "gnn.safetensors"]
     loaded = QueryPassageGNN.load(tmp_path / "gnn")
@@ -141,7 +127,7 @@ SPOILT: list[tuple[Callable[[Path], object], str]] = [
 
 @pytest.mark.parametrize(("spoil", "told"), SPOILT)
 def test_a_checkpoint_that_does_not_fit(tmp_path: Path, spoil: Callable[[Path], object], told: str) -> None:
-    network(PAPER).save(tmp_path)
+    shaken(**PAPER).save(tmp_path)
     spoil(tmp_path)
     with pytest.raises(UserError) as error:
         QueryPassageGNN.load(tmp_path)
@@ -151,7 +137,7 @@ def test_a_checkpoint_that_does_not_fit(tmp_path: Path, spoil: Callable[[Path], 
 @pytest.mark.parametrize("name", ["paper", "labels_constant_gate"])
 def test_attention_and_gate_make_the_result(name: str) -> None:
     """One head, W_s = I and one layer: attention weighs h_q and h_p themselves, and Eq. 10 leads back to the gate."""
-    gnn, x = network(replace(CONFIGS[name], heads=1, layers=1)), inputs()
+    gnn, x = shaken(**CONFIGS[name] | {"heads": 1, "layers": 1}), inputs()
     with torch.no_grad():
         torch.nn.init.eye_(gnn.passage_attention.W_s)
         if gnn.config.labels:  # Eq. 10 as in the paper
@@ -166,7 +152,7 @@ def test_attention_and_gate_make_the_result(name: str) -> None:
 
 
 def test_some_weights_learn_faster_or_slower() -> None:
-    gnn, paper = QueryPassageGNN(CONFIGS["labels"]), network(PAPER)
+    gnn, paper = network(**LABELS), shaken(**PAPER)
     groups = {round(group["lr"] * 1e3, 3): group["params"] for group in gnn.groups(1e-3)}
     own = {50.0: [gnn.passage_attention.b_l, gnn.w_l], 0.3: [gnn.W_p], 10.0: [gnn.exponent]}
     assert {rate: {*map(id, groups.pop(rate))} for rate in own} == {rate: {*map(id, own[rate])} for rate in own}
