@@ -7,7 +7,8 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.pair import accuracy, label_unlabelled
 from gnn_encoder.pipeline.params import Denoise
 
-PAIR = {"query": pl.Int32, "passage": pl.Int32}
+from .texts import PAIR, pairs
+
 SCORED = pl.DataFrame(
     [
         (0, 10, 0.95),
@@ -19,10 +20,10 @@ SCORED = pl.DataFrame(
         (2, 15, 0.99),  # no negative
         (2, 16, 0.30),
     ],
-    schema={"query": pl.Int32, "passage": pl.Int32, "score": pl.Float32},
+    schema=PAIR | {"score": pl.Float32},
     orient="row",
 )
-PAIRS = pl.DataFrame([(0, 10), (0, 13), (1, 10), (2, 99), (3, 98)], schema=PAIR, orient="row")
+PAIRS = pairs((0, 10), (0, 13), (1, 10), (2, 99), (3, 98))
 
 
 def test_accuracy_by_hand() -> None:

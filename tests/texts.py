@@ -1,15 +1,17 @@
-"""Texts made of a few words, vectors of whole numbers; tables and matrices on disk."""
+"""Texts made of a few words, vectors of whole numbers, pairs of rows; tables and matrices on disk."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 from gnn_encoder.base.matrix import ArrayManifest, ArrayWriter
 from gnn_encoder.base.tables import PASSAGES, QUERIES, write_table
 
 WORDS = "bread oven flour water yeast salt dough crust bake slow warm rise fold rest knead heat steam time".split()
+PAIR = {"query": pl.Int32, "passage": pl.Int32}
 
 
 def text(number: int, size: int) -> str:
@@ -19,6 +21,11 @@ def text(number: int, size: int) -> str:
 def whole_numbers(seed: int, *shape: int) -> np.ndarray:
     """Small whole numbers: every inner product is exact in float32, and many are equal."""
     return np.random.default_rng(seed).integers(-2, 3, size=shape).astype(np.float32)
+
+
+def pairs(*rows: tuple[int, int]) -> pl.DataFrame:
+    """A table of rows of queries and passages."""
+    return pl.DataFrame(list(rows), schema=PAIR, orient="row")
 
 
 def write(path: Path, schema: pa.Schema, *columns: Iterable[object]) -> Path:

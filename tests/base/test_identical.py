@@ -9,8 +9,10 @@ from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.tables import CANDIDATES, COPIES, OWN, write_table
 from gnn_encoder.train.examples import to_examples
 
+from ..texts import pairs
+
 # Passages 1, 4 and 7 have one text, 2 and 3 another; query 1 is passage 5 itself, and query 2 passage 3, so 2 as well.
-OWN_PAIRS = pl.DataFrame({"query": [1, 2, 2], "passage": [5, 2, 3]}, schema={"query": pl.Int32, "passage": pl.Int32})
+OWN_PAIRS = pairs((1, 5), (2, 2), (2, 3))
 SAME = Identical(copies=np.array([3, 4, 7]), firsts=np.array([2, 1, 1]), own=OWN_PAIRS)
 
 
@@ -27,7 +29,7 @@ def test_the_first_of_copies_and_all_of_them() -> None:
 
 
 def test_candidates_are_texts_of_which_none_is_relevant_or_the_query() -> None:
-    labels = pl.DataFrame({"query": [0, 2], "passage": [4, 0]}, schema={"query": pl.Int32, "passage": pl.Int32})
+    labels = pairs((0, 4), (2, 0))
     found = SAME.distinct(candidates([1, 0, 4, 3, 2, 7], [5, 7, 4, 6], [2, 0, 3, 6]), labels)
     lists = [found.filter(pl.col("query") == query).select("passage", "rank").rows() for query in range(3)]
     assert lists == [[(0, 0), (4, 1), (3, 2)], [(7, 0), (6, 1)], [(0, 0), (6, 1)]]

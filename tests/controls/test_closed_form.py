@@ -5,36 +5,26 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from numpy.typing import NDArray
 
-from gnn_encoder.base.matrix import Matrix
+from gnn_encoder.base.matrix import Matrix, of_length_1
 from gnn_encoder.controls import closed_form
 from gnn_encoder.controls.closed_form import DEPTH, METHODS, ClosedForm, LabelledPassages, Unmoved, settings_of
 from gnn_encoder.controls.hybrid import BM25_WEIGHTS, LabelledQueries, fused, log_settings, with_log
 from gnn_encoder.search.exact import block_top_k, top
 
+from ..texts import pairs
+
 RNG = np.random.default_rng(7)
-SIZE = {"passages": 40, "queries": 60, "dev": 30, "d": 8}
-PAIR = {"query": pl.Int32, "passage": pl.Int32}
-
-
-def unit(rows: NDArray[np.float64]) -> Matrix:
-    found: Matrix = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    return found
-
-
-def pairs_of(lists: list[list[int]]) -> pl.DataFrame:
-    rows = [(query, passage) for query, passages in enumerate(lists) for passage in passages]
-    return pl.DataFrame(rows, schema=PAIR, orient="row")
+D, SIZE = 8, {"passages": 40, "queries": 60, "dev": 30}
 
 
 def drawn(queries: int, passages: int) -> pl.DataFrame:
     """Some labels, several a query, each once."""
     rows = np.unique(np.stack([RNG.integers(queries, size=150), RNG.integers(passages, size=150)], axis=1), axis=0)
-    return pl.DataFrame({"query": rows[:, 0], "passage": rows[:, 1]}, schema=PAIR)
+    return pairs(*rows.tolist())
 
 
-PASSAGES, QUERIES, DEV = (unit(RNG.normal(size=(SIZE[name], SIZE["d"]))) for name in ("passages", "queries", "dev"))
+PASSAGES, QUERIES, DEV = (of_length_1(RNG.normal(size=(rows, D))) for rows in SIZE.values())
 LABELS, RELEVANT = drawn(SIZE["queries"], SIZE["passages"] - 10), drawn(SIZE["dev"], SIZE["passages"])
 LABELLED = LabelledPassages.of(PASSAGES, LABELS, QUERIES)
 
@@ -57,11 +47,11 @@ def reciprocal_rank(moved: Matrix, every: int = 1) -> float:
 def test_by_hand() -> None:
     """[1, 0] + 0.5 * mean of [0, 1] and [0, 3] is [1, 1]; of length 1: both 1 / sqrt(2)."""
     queries = np.array([[0, 1], [0, 3]], np.float32)
-    found = LabelledPassages.of(np.array([[0, 1], [1, 0]], np.float32), pairs_of([[1], [1]]), queries)
+    found = LabelledPassages.of(np.array([[0, 1], [1, 0]], np.float32), pairs((0, 1), (1, 1)), queries)
     assert found.plus_mean(0.5, unit_length=False).tolist() == [[1, 1]]
     np.testing.assert_allclose(found.plus_mean(0.5, unit_length=True), [[0.5**0.5, 0.5**0.5]], rtol=1e-6)
     passages = np.array([[1, 0], [0, 1], [0.6, 0.8]], np.float32)
-    found = LabelledPassages.of(passages, pairs_of([[0], [0], [1]]), np.array([[0, 1], [0, 2], [0, -1]], np.float32))
+    found = LabelledPassages.of(passages, pairs((0, 0), (1, 0), (2, 1)), np.float32([[0, 1], [0, 2], [0, -1]]))
     assert found.passages.tolist() == [0, 1] and found.counts.tolist() == [2, 1]
     assert found.sums.tolist() == [[0, 3], [0, -1]]
     # Passage 0 turns until its squared distance is 0.4: (1 - 0.2) h + sqrt(0.4 - 0.04) z. Queries point away from 1.
@@ -88,9 +78,9 @@ def test_ridge_without_a_start_is_least_squares() -> None:
     labels[LABELS["query"].to_numpy(), np.searchsorted(found.passages, LABELS["passage"].to_numpy())] = 1
     asking = LABELS["query"].unique().to_numpy()
     n, ridge = len(asking), 0.3
-    eigenvalue = np.trace(found.moment) / SIZE["d"]
-    penalty = np.sqrt(n * ridge * eigenvalue) * np.eye(SIZE["d"])
-    targets = np.concatenate([labels[asking], np.zeros((SIZE["d"], labels.shape[1]))])
+    eigenvalue = np.trace(found.moment) / D
+    penalty = np.sqrt(n * ridge * eigenvalue) * np.eye(D)
+    targets = np.concatenate([labels[asking], np.zeros((D, labels.shape[1]))])
     expected = np.linalg.lstsq(np.concatenate([QUERIES[asking], penalty]), targets)[0].T
     form = member(found, ridge, weight=1 / (n * eigenvalue * (1 + ridge)), power=0.0)
     np.testing.assert_allclose(form.moved(found), expected, atol=1e-5)

@@ -30,6 +30,7 @@ from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.exact import MISSING, array_top_k, top
 
 from ..built import BASE
+from ..texts import pairs
 
 FORMS = {"query_mean": "mean", "nudge_n": "nudge_n", "closed_form": "closed_form"}
 SYSTEMS = (*FORMS, "logged_neighbours", "hybrid")
@@ -158,7 +159,6 @@ RUN = (np.array([[3, 0, 2], [1, 4, -1]]), np.array([[5.0, 4.0, 1.0], [2.0, 1.0, 
 LOGGED = [[1.0, 0.1], [1.0, 0.0], [0.5, 1.0], [2.0, 1.0], [-1.0, 0.3]]
 LABELS = {0: [2], 2: [0, 5], 3: [2, 3], 4: [5]}
 ASKED = np.array([[3.0, 0.5], [0.2, 1.0]], np.float32)
-SCHEMA = {"query": pl.Int32, "passage": pl.Int32}
 
 
 def cosine(a: Sequence[float], b: Sequence[float]) -> float:
@@ -166,8 +166,8 @@ def cosine(a: Sequence[float], b: Sequence[float]) -> float:
 
 
 def logged() -> LabelledQueries:
-    pairs = [(query, passage) for query, passages in LABELS.items() for passage in passages]
-    return LabelledQueries.of(pl.DataFrame(pairs, schema=SCHEMA, orient="row"), np.array(LOGGED, np.float32))
+    labels = pairs(*((query, passage) for query, passages in LABELS.items() for passage in passages))
+    return LabelledQueries.of(labels, np.array(LOGGED, np.float32))
 
 
 def oracle(count: int, weight: float, temperature: float) -> list[dict[int, float]]:

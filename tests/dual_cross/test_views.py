@@ -26,7 +26,7 @@ from gnn_encoder.train.dual_encoder import Texts
 from gnn_encoder.train.examples import Examples, TrainingBatch
 
 from ..pipelines import ROOT, Project
-from ..texts import write_passages, write_queries
+from ..texts import pairs, write_passages, write_queries
 from ..train.conftest import tiny_encoder
 from .conftest import PAIR_LENGTH, VIEWS
 
@@ -96,8 +96,7 @@ def test_measured_queries(tmp_path: Path) -> None:
     asked = write_queries(tmp_path / "dev.parquet", ["a b c d", "c d e f", "unjudged"])
     generated = ["a b", "a b c d", "no", "no", "x", "c d e y"]  # two views of three passages
     written = write_queries(tmp_path / "queries.parquet", generated)
-    pairs = pl.DataFrame({"query": [0, 1, 0], "passage": [0, 2, 2]}, schema={"query": pl.Int32, "passage": pl.Int32})
-    found = measure_queries(pairs, asked, passages, written, views=2)
+    found = measure_queries(pairs((0, 0), (1, 2), (0, 2)), asked, passages, written, views=2)
     assert found["pairs"] == 3
     # Best of one: 2/3, 0, 0; of two: 1, 3/4, and "c d" of "c d e y" against "a b c d": 1/2.
     assert found["rouge_l"] == pytest.approx([2 / 9, (1 + 3 / 4 + 1 / 2) / 3])

@@ -1,21 +1,16 @@
 """Passages whose vectors are off their meaning, and queries that ask for one each."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gnn_encoder import GNNEncoder
-from gnn_encoder.base.matrix import Matrix
+from gnn_encoder.base.matrix import Matrix, of_length_1
 
 M, N, D = 80, 320, 8
 SMALL: dict[str, Any] = {"k": 4, "heads": 2, "beta": 0.25, "steps": 8, "batch_size": 32, "seed": 3}
-
-
-def unit(rows: NDArray[Any]) -> Matrix:
-    found: Matrix = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    return found
 
 
 @dataclass(frozen=True)
@@ -41,15 +36,11 @@ class Data:
 def made() -> Data:
     draw = np.random.default_rng(0)
     meaning = draw.normal(size=(M, D))
-    passages = unit(meaning + 1.5 * draw.normal(size=(M, D)))
+    passages = of_length_1(meaning + 1.5 * draw.normal(size=(M, D)))
     asked, dev = draw.integers(M - 10, size=N), draw.integers(M - 10, size=100)  # nobody asks for the last ten
-    vectors = [unit(meaning[rows] + 0.7 * draw.normal(size=(len(rows), D))) for rows in (asked, dev)]
+    vectors = [of_length_1(meaning[rows] + 0.7 * draw.normal(size=(len(rows), D))) for rows in (asked, dev)]
     labels = [np.stack([np.arange(len(rows)), rows], axis=1) for rows in (asked, dev)]
     return Data(passages, vectors[0], labels[0], vectors[1], labels[1])
 
 
 DATA = made()
-
-
-def with_(**changes: Any) -> Data:
-    return replace(DATA, **changes)

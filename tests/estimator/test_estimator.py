@@ -1,6 +1,7 @@
 """The estimator: what it learns, what it takes and gives back, what it keeps, and what it refuses."""
 
 import doctest
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ from safetensors.numpy import load_file, save_file
 
 from gnn_encoder import GNNEncoder, estimator
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.matrix import Matrix
+from gnn_encoder.base.matrix import Matrix, of_length_1
 
-from .data import DATA, SMALL, D, M, N, unit, with_
+from .data import DATA, SMALL, D, M, N
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def test_it_learns_the_same_with_the_same_seed_and_leaves_no_trace_outside(fitte
 def test_mapped_vectors_of_another_type(tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", DATA.passages.astype(np.float16))
     mapped = np.load(tmp_path / "p.npy", mmap_mode="r")
-    found, expected = (with_(passages=passages).fit() for passages in (mapped, np.asarray(mapped)))
+    found, expected = (replace(DATA, passages=passages).fit() for passages in (mapped, np.asarray(mapped)))
     out = np.lib.format.open_memmap(tmp_path / "out.npy", mode="w+", dtype=np.float32, shape=(M, D))
     assert found.transform(mapped, out=out) is out
     np.testing.assert_array_equal(out, expected.transform(np.asarray(mapped)))
@@ -55,7 +56,7 @@ def test_a_fit_that_fails_halfway_leaves_what_was_fitted(monkeypatch: pytest.Mon
     """In its training, or at its end."""
     gnn = DATA.fit(steps=0)
     kept, informed = dict(vars(gnn)), gnn.transform(DATA.passages)
-    more = unit(DATA.passages[:5] + 0.1)
+    more = of_length_1(DATA.passages[:5] + 0.1)
     for name in ("train_on_embeddings", "CorpusGNN"):
         with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
             patch.setattr(estimator, name, lambda *arguments, **named: 1 / 0)
@@ -67,7 +68,7 @@ def test_a_fit_that_fails_halfway_leaves_what_was_fitted(monkeypatch: pytest.Mon
 
 def test_queries_without_labels_inform_too(fitted: GNNEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimator, "CACHED_PASSAGES", 10)  # a corpus too large to rank whole
-    more = unit(DATA.passages[:5] + 0.1)
+    more = of_length_1(DATA.passages[:5] + 0.1)
     found = DATA.into(GNNEncoder(**SMALL), unlabelled=more)
     assert found.graph_.n == N + 5 and not found.labelled_[N * 4 :].any()
     informed = found.transform(DATA.passages)
@@ -82,7 +83,7 @@ def test_saved_and_loaded(fitted: GNNEncoder, tmp_path: Path, labels: bool) -> N
     fitted.save(tmp_path / "gnn")  # over what is there
     found = GNNEncoder.load(tmp_path / "gnn")
     assert found.get_params() == fitted.get_params()
-    mixed, rows = np.concatenate([DATA.passages, unit(DATA.passages[:9] + 0.2)]), [*range(M), *[-1] * 9]
+    mixed, rows = np.concatenate([DATA.passages, of_length_1(DATA.passages[:9] + 0.2)]), [*range(M), *[-1] * 9]
     np.testing.assert_array_equal(found.transform(mixed, rows=rows), fitted.transform(mixed, rows=rows))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["gnn"]
     file, config = tmp_path / "gnn" / estimator.ARRAYS, tmp_path / "gnn" / "gnn.json"
@@ -113,7 +114,7 @@ def test_saving_removes_nothing_of_others(fitted: GNNEncoder, tmp_path: Path, mo
 def test_rows_say_which_passages_they_are(fitted: GNNEncoder) -> None:
     """In another order, in parts and beside new ones, they get what they got."""
     informed, order = fitted.transform(DATA.passages), np.random.default_rng(1).permutation(M)
-    new = unit(np.random.default_rng(2).normal(size=(7, D)))
+    new = of_length_1(np.random.default_rng(2).normal(size=(7, D)))
     mixed = np.concatenate([new, DATA.passages[order]])
     found = fitted.transform(mixed, rows=np.concatenate([np.full(7, -1), order]))
     np.testing.assert_allclose(found[7:], informed[order], atol=1e-6)
@@ -125,8 +126,8 @@ def test_rows_say_which_passages_they_are(fitted: GNNEncoder) -> None:
 @pytest.mark.parametrize("labels", [True, False])
 def test_a_new_passage_is_informed_by_the_queries_that_would_retrieve_it(labels: bool) -> None:
     full = np.stack([np.zeros(4, int), np.arange(4)], axis=1)  # query 0 has no place for new passages
-    gnn = with_(labels=np.concatenate([full, DATA.labels[1:]])).fit(labels=labels, steps=0)
-    new = unit(np.stack([DATA.queries[0] + 0.05, DATA.passages[0] + 0.3, np.eye(D)[0]]))
+    gnn = replace(DATA, labels=np.concatenate([full, DATA.labels[1:]])).fit(labels=labels, steps=0)
+    new = of_length_1(np.stack([DATA.queries[0] + 0.05, DATA.passages[0] + 0.3, np.eye(D)[0]]))
     least = gnn.graph_.score.reshape(N, 4)[:, -1].copy()
     least[0] = np.inf if labels else least[0]
     asking = [np.flatnonzero(row > least).tolist() for row in new @ DATA.queries.T]
@@ -173,7 +174,7 @@ def test_what_fit_refuses(changes: dict[str, Any], message: str) -> None:
     """Data, or a parameter."""
     data = {name: value for name, value in changes.items() if name in vars(DATA)}
     with pytest.raises(UserError, match=message) as told:
-        with_(**data).fit(**{name: value for name, value in changes.items() if name not in data})
+        replace(DATA, **data).fit(**{name: value for name, value in changes.items() if name not in data})
     assert "\n" not in str(told.value)
 
 

@@ -21,7 +21,7 @@ from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import registry
 from gnn_encoder.text.encoder import DualEncoder
 
-from ..texts import write
+from ..texts import PAIR, pairs, write
 from .conftest import values_of
 
 ABOUT = About(thirds=(0.5, 0.75), passage_length=48, left_out=())
@@ -147,10 +147,10 @@ ATTENTION = pl.DataFrame(
         *((6, 1, 0.7, 0.2), (4, 1, 0.1, 0.2), (-1, 1, 0.2, 0.2)),
         *((5, 2, 0.9, 0.3), (-1, 2, 0.1, 0.3)),
     ],
-    schema={"query": pl.Int32, "passage": pl.Int32, "attention": pl.Float32, "gate": pl.Float32},
+    schema=PAIR | {"attention": pl.Float32, "gate": pl.Float32},
     orient="row",
 )
-PAIRS = pl.DataFrame({"query": [4, 4, 5], "passage": [0, 1, 2]}, schema={"query": pl.Int32, "passage": pl.Int32})
+PAIRS = pairs((4, 0), (4, 1), (5, 2))
 
 
 def test_shares_are_of_passages_with_a_choice() -> None:

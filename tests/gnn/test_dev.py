@@ -8,10 +8,12 @@ from gnn_encoder.base.matrix import Rows
 from gnn_encoder.gnn.train import draw_dev
 from gnn_encoder.train.dev import DevSample
 
+from ..texts import pairs
+
 # M_de's embeddings of six passages and of the queries 0 and 2: 0 finds passages 3 and 1, 2 finds passages 2 and 4.
 CACHED = np.array([[0, 0], [2, 0], [0, 3], [3, 0], [0, 2], [0, 0]], dtype=np.float16)
 ASKED = np.array([[1, 0], [0, 0], [0, 1]], dtype=np.float32)
-PAIRS = pl.DataFrame({"query": [0, 2], "passage": [0, 5]}, schema={"query": pl.Int32, "passage": pl.Int32})
+PAIRS = pairs((0, 0), (2, 5))
 
 
 def sample(holding: list[tuple[int, int]] | None, whole: int = 5, size: int = 9) -> DevSample:

@@ -14,9 +14,8 @@ from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.pipeline import project
 from gnn_encoder.train.examples import draw
 
-from ..texts import write_passages, write_queries
+from ..texts import pairs, write_passages, write_queries
 
-PAIRS = {"query": pl.Int32, "passage": pl.Int32}
 # Edges 0 1 | 2 3 | 4 5. Passage 2 has edges 1 (0.5), 2 (0.9), 5 (0.5); passage 4 has none.
 PASSAGES, SCORES = np.array([[0, 2], [2, 1], [3, 2]]), np.array([[0.8, 0.5], [0.9, 0.4], [0.7, 0.5]])
 
@@ -62,17 +61,13 @@ def test_a_graph_of_other_tables_is_told(tmp_path: Path, monkeypatch: pytest.Mon
             open_graph()
 
 
-def pairs_of(*rows: tuple[int, int]) -> pl.DataFrame:
-    return pl.DataFrame(list(rows), schema=PAIRS, orient="row")
-
-
 def test_edges_of_pairs() -> None:
-    found = small().edges_of(pairs_of((2, 3), (0, 2), (1, 4)))  # the last is no edge
+    found = small().edges_of(pairs((2, 3), (0, 2), (1, 4)))  # the last is no edge
     assert found.tolist() == [False, True, False, False, True, False]
-    assert not small().edges_of(pairs_of()).any()
+    assert not small().edges_of(pairs()).any()
     graph = Graph.__new__(Graph)  # query * m + passage does not fit 32 bits on MS MARCO
     graph.passages, graph.n, graph.k, graph.m = np.array([[5], [7], [9]], dtype=np.int32), 3, 1, 2**31 - 1
-    assert graph.edges_of(pairs_of((2, 9))).tolist() == [False, False, True]
+    assert graph.edges_of(pairs((2, 9))).tolist() == [False, False, True]
 
 
 @pytest.mark.parametrize(("rows", "own"), [([], []), ([0, 3], ["u0", "u3"])])

@@ -15,12 +15,7 @@ from gnn_encoder.train.examples import Examples, to_examples
 from ..encoders import dual_encoder
 from ..texts import text, write_passages, write_queries
 
-PAIR = {"query": pl.Int32, "passage": pl.Int32}
 LISTS = {"query": pl.Int32, "positives": pl.List(pl.Int32), "negatives": pl.List(pl.Int32)}
-
-
-def pairs(*rows: tuple[int, int]) -> pl.DataFrame:
-    return pl.DataFrame(list(rows), schema=PAIR, orient="row")
 
 
 @pytest.fixture

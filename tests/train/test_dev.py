@@ -17,7 +17,8 @@ from gnn_encoder.train.dev import DevSample, reciprocal_ranks
 from gnn_encoder.train.dual_encoder import Texts
 
 from ..encoders import settings
-from .conftest import PAIR, pairs, tiny_encoder
+from ..texts import PAIR, pairs
+from .conftest import tiny_encoder
 
 PAIRS = pairs((1, 30), (1, 5), (4, 7), (6, 5), (9, 2))
 RETRIEVED = pairs((1, 5), (1, 8), (1, 8), (6, 40), (4, 11))

@@ -24,7 +24,8 @@ from gnn_encoder.train.examples import (
     to_examples,
 )
 
-from .conftest import LISTS, PAIR, pairs
+from ..texts import PAIR, pairs
+from .conftest import LISTS
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
