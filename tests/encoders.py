@@ -1,9 +1,13 @@
-"""Small dual-encoders, which start from a folder with a base model."""
+"""Small encoders, which start from a folder with a base model."""
 
 from pathlib import Path
 
+import torch
+
 from gnn_encoder.pipeline.params import Encoder
+from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.pretrained import Source
 
 
 def settings(model: Path, **changes: object) -> Encoder:
@@ -25,6 +29,14 @@ def settings(model: Path, **changes: object) -> Encoder:
     return Encoder.model_validate(values | changes)
 
 
+@torch.no_grad()
 def dual_encoder(model: Path, **changes: object) -> DualEncoder:
-    """On CPU."""
-    return DualEncoder.from_pretrained(settings(model, **changes)).cpu()
+    """On CPU. Its two sides differ if they do not share their weights."""
+    encoder = DualEncoder.from_pretrained(settings(model, **changes)).cpu()
+    if not encoder.settings.shared:
+        encoder.passage.encoder.layer[0].output.dense.weight.mul_(2.0)
+    return encoder
+
+
+def cross_encoder(model: Path, seed: int = 0, **changes: object) -> CrossEncoder:
+    return CrossEncoder.from_pretrained(Source(str(model)), settings(model, **changes), seed=seed)

@@ -13,13 +13,11 @@ from torch import Tensor
 
 from gnn_encoder.text import batches, device
 from gnn_encoder.text.batches import Batch, Inputs, encode_rows, encode_windows, length_batches, padded, prepare_rows
-from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.device import pool
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens
 
-from ..encoders import settings
+from ..encoders import cross_encoder, settings
 from .families import NARROW_HEADS, TEXTS, save_family
 
 
@@ -118,7 +116,7 @@ def test_packed_as_in_a_padded_batch(kind: str, packs: bool, kernel: None, tmp_p
     assert plain.query.config._attn_implementation != device.PACKED
     torch.testing.assert_close(found, expected, rtol=1e-4 * packs, atol=1e-5 * packs)
     if kind == "roberta":  # a head of its own reads the [CLS] state of a padded batch
-        one, other = (CrossEncoder.from_pretrained(Source(str(tmp_path)), settings(tmp_path)).eval() for _ in range(2))
+        one, other = (cross_encoder(tmp_path).eval() for _ in range(2))
         other.for_inference()
         torch.testing.assert_close(other.logits(batch), one.logits(batch), rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(other.embed(batch), one.embed(batch), rtol=1e-4, atol=1e-5)

@@ -12,35 +12,27 @@ import torch
 
 from gnn_encoder.base.matrix import Origin, open_matrix, read_manifest
 from gnn_encoder.base.tables import feature_schema
-from gnn_encoder.text import corpus, cross_encoder
+from gnn_encoder.text import corpus
+from gnn_encoder.text import cross_encoder as module
 from gnn_encoder.text.batches import Inputs, single_batch
 from gnn_encoder.text.corpus import embed_passages, encode_corpus, passage_inputs, transform_corpus
 from gnn_encoder.text.cross_encoder import CrossEncoder, embed_pairs, score_pairs
-from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens
 
-from ..encoders import dual_encoder, settings
+from ..encoders import cross_encoder, dual_encoder
 
 HOW: dict[str, Any] = {"dtype": "float16", "origin": Origin(model_fingerprint="model", input_fingerprint="input")}
 
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    for one in (corpus, cross_encoder):
+    for one in (corpus, module):
         monkeypatch.setattr(one, "WINDOW", 5)
 
 
-@pytest.fixture
-def encoder(tiny_model: Path) -> DualEncoder:
-    encoder = dual_encoder(tiny_model, shared=False, query_length=9)
-    with torch.no_grad():
-        encoder.passage.encoder.layer[0].output.dense.weight.mul_(2.0)  # the two sides differ
-    return encoder.for_inference()
-
-
-def test_interrupted_and_resumed_equals_undisturbed(encoder: DualEncoder, many: TextTokens, tmp_path: Path) -> None:
+def test_interrupted_and_resumed_equals_undisturbed(tiny_model: Path, many: TextTokens, tmp_path: Path) -> None:
     """And rows, of the matrix and those asked for, are those of one text at a time, in order."""
+    encoder = dual_encoder(tiny_model, shared=False, query_length=9).for_inference()
     write = partial(encode_corpus, encoder, passage_inputs(encoder, many), batch_tokens=64, **HOW)
     write(tmp_path / "whole")
     found, rows = open_matrix(tmp_path / "whole"), np.array([7, 0, 22, 7])
@@ -70,7 +62,7 @@ QUERY, PASSAGE = np.arange(12) % 6, np.arange(12) * 5 % 6  # rows of the pairs
 
 @pytest.fixture
 def model(tiny_model: Path) -> CrossEncoder:
-    found = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings(tiny_model), seed=3)
+    found = cross_encoder(tiny_model, seed=3)
     with torch.no_grad():
         found.model.classifier.weight.mul_(20)
     return found.for_inference()
@@ -101,7 +93,7 @@ def test_features_in_order_as_parquet_parts(model: CrossEncoder, pairs: Inputs, 
     folder = tmp_path / "edges"
     embed_pairs(model, pairs, folder, {"query": QUERY, "passage": PASSAGE}, batch_tokens=50)
     assert sorted(path.name for path in folder.iterdir()) == [f"part-00000{i}.parquet" for i in range(3)]
-    tables = [pq.read_table(folder / cross_encoder.PART.format(i)) for i in range(3)]
+    tables = [pq.read_table(folder / module.PART.format(i)) for i in range(3)]
     assert [table.num_rows for table in tables] == [5, 5, 2]
     assert all(table.schema.equals(feature_schema(32, "query", "passage")) for table in tables)
     for name, rows in (("query", QUERY), ("passage", PASSAGE)):

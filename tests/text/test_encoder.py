@@ -17,10 +17,10 @@ from gnn_encoder.base.files import fingerprint
 from gnn_encoder.text.batches import single_batch
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.pretrained import Source, resolve
+from gnn_encoder.text.pretrained import resolve
 from gnn_encoder.text.tokens import TextTokens
 
-from ..encoders import settings
+from ..encoders import cross_encoder, settings
 
 ROWS = np.arange(6)
 
@@ -106,7 +106,7 @@ def test_a_folder_that_does_not_fit(
 ) -> None:
     folder = shutil.copytree(tiny_model, tmp_path / "model")
     spoil(folder)
-    for load in (lambda place: CrossEncoder.from_pretrained(Source(str(place)), settings(place)), new):
+    for load in (cross_encoder, new):
         with pytest.raises(UserError, match=told) as caught:
             load(folder)
         assert str(caught.value).startswith(f"model {str(folder)!r}") and "\n" not in str(caught.value)

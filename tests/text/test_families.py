@@ -19,10 +19,9 @@ from gnn_encoder.text.batches import Inputs, encode_rows
 from gnn_encoder.text.corpus import embed_passages, embed_queries, open_passages, open_queries, passage_inputs
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens, open_tokens
 
-from ..encoders import settings
+from ..encoders import cross_encoder, settings
 from ..texts import write_passages, write_queries
 from .families import FAMILIES, READ_PADDING, TEXTS, save_family
 
@@ -37,10 +36,6 @@ def family(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def base(family: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return save_family(tmp_path_factory.mktemp(family) / "base", family)
-
-
-def cross_encoder(base: Path, **changes: object) -> CrossEncoder:
-    return CrossEncoder.from_pretrained(Source(str(base)), settings(base, **changes))
 
 
 def new(base: Path, frozen: int, **prefixes: str) -> DualEncoder:

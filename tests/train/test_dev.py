@@ -10,13 +10,11 @@ import torch
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.text import cross_encoder as encoded_pairs
 from gnn_encoder.text.batches import Inputs, single_batch
-from gnn_encoder.text.cross_encoder import CrossEncoder
-from gnn_encoder.text.pretrained import Source
 from gnn_encoder.train import dev
 from gnn_encoder.train.dev import DevSample, reciprocal_ranks
 from gnn_encoder.train.dual_encoder import Texts
 
-from ..encoders import settings
+from ..encoders import cross_encoder
 from ..texts import PAIR, pairs
 from .conftest import tiny_encoder
 
@@ -115,7 +113,7 @@ def test_retrieval_by_views(
 @pytest.mark.parametrize("window", [3, 100])
 def test_reranking(texts: Texts, tiny_model: Path, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     monkeypatch.setattr(encoded_pairs, "WINDOW", window)
-    model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings(tiny_model, dropout=0.5), seed=4).train()
+    model = cross_encoder(tiny_model, seed=4, dropout=0.5).train()
     candidates = pl.DataFrame(RERANKED, schema=PAIR | {"relevant": pl.Boolean}, orient="row")
     query, passage = (candidates[name].to_numpy() for name in ("query", "passage"))
     pairs = Inputs.pairs(texts.query_tokens, query, texts.passage_tokens, passage, model.template, 20)

@@ -11,16 +11,14 @@ from torch import Tensor
 
 from gnn_encoder.pipeline.params import TrainCrossEncoder
 from gnn_encoder.text.batches import Inputs
-from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.pretrained import Source
 from gnn_encoder.train import cross_encoder as module
 from gnn_encoder.train.cross_encoder import CrossEncoderTask
 from gnn_encoder.train.dual_encoder import Texts, batch_loss, contrastive_step
 from gnn_encoder.train.examples import Examples, TrainingBatch, draw_batch
 
-from ..encoders import settings
+from ..encoders import cross_encoder
 from .conftest import tiny_encoder
 
 # Five queries, their positives, then two hard negatives each. 0 is a positive of the queries 0 and 1, and 2's hard
@@ -156,7 +154,7 @@ def test_a_step_of_m_ce(
     tiny_model: Path, texts: Texts, examples: Examples, monkeypatch: pytest.MonkeyPatch, number: int, at_a_time: int
 ) -> None:
     monkeypatch.setattr(module, "PAIRS_AT_A_TIME", at_a_time)
-    model = CrossEncoder.from_pretrained(Source(str(tiny_model)), settings(tiny_model), seed=4)
+    model = cross_encoder(tiny_model, seed=4)
     sides, dev = (texts.query_tokens, texts.passage_tokens), (pl.DataFrame(), texts.query_tokens)
     trained = CrossEncoderTask(model, *sides, examples, HOW, seed=3, dev=dev, batch_tokens=40)
     value = trained.step(number)
