@@ -1,6 +1,7 @@
 """What all tests share: no network, quiet libraries, the committed tiny corpus and model, `gpu` tests only on a GPU."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
@@ -17,15 +18,16 @@ from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import registry
 
 from .pipelines import copy_of, environment, reproduced, stages  # noqa: F401  (fixtures)
+from .project import ROOT, declare
 
-TINY = Path(__file__).parent / "tiny"
+TINY = ROOT / "tests" / "tiny"
 
 
 @pytest.fixture(autouse=True, scope="session")
 def systems() -> Iterator[None]:
     """The registry of systems is this project's, whatever folder a test is in."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gnn_encoder.pipeline.project.REGISTRY", TINY.parents[1] / "systems.yaml")
+        patch.setattr("gnn_encoder.pipeline.project.REGISTRY", ROOT / "systems.yaml")
         registry.cache_clear()
         yield
 
@@ -39,7 +41,7 @@ def tiny_model() -> Path:
 @pytest.fixture(scope="session")
 def tiny_params() -> Params:
     """The whole tiny experiment: tests/tiny/params.yaml laid over that of the root; it runs in any folder."""
-    params = preview([str(TINY / "params.yaml")], TINY.parents[1] / "params.yaml")
+    params = preview([str(TINY / "params.yaml")], ROOT / "params.yaml")
     data = params.data.model_copy(update={"unlabelled": str(TINY / "unlabelled.txt")})
     return params.model_copy(update={"data": data})
 
@@ -54,6 +56,22 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with chdir(folder):
         build(folder)
     return folder
+
+
+@pytest.fixture
+def rebuilt(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of `built`, as the current folder."""
+    monkeypatch.chdir(shutil.copytree(built, tmp_path / "project"))
+    return Path.cwd()
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project as it is committed, in which nothing has run, as the current folder."""
+    declare(tmp_path)
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 LONG = "GNN_ENCODER_LONG_TESTS"

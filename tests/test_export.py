@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import shutil
 from contextlib import chdir
 from functools import partial
 from pathlib import Path
@@ -185,16 +184,15 @@ def test_an_id_means_one_thing(
 
 
 @pytest.mark.slow
-def test_the_code_of_the_page_runs(built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(built, tmp_path / "project")
+@pytest.mark.usefixtures("rebuilt")
+def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line for block in code_of("use.md", "sh") for line in block.splitlines() if "export --to" in line]
     names: dict[str, Any] = {}
-    with chdir(tmp_path / "project"):
-        for line in sorted({line.partition(" #")[0].strip() for line in lines}):
-            assert written(*shlex.split(line)[2:])
-        for block in code_of("use.md", "python"):
-            exec(block, names)  # noqa: S102
-        hits = Searcher.open("data/indexes/gnn_encoder").search("Does home insurance cover vandalism?")
+    for line in sorted({line.partition(" #")[0].strip() for line in lines}):
+        assert written(*shlex.split(line)[2:])
+    for block in code_of("use.md", "python"):
+        exec(block, names)  # noqa: S102
+    hits = Searcher.open("data/indexes/gnn_encoder").search("Does home insurance cover vandalism?")
     expected, out = [hit.pid for hit in hits], capsys.readouterr().out
     assert [line.split()[2] for line in out.splitlines()[:10]] == expected and str(expected)[:-1] in out
     assert names["found"][0] == expected

@@ -17,19 +17,11 @@ from gnn_encoder.init import Contents, Sample, _values
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.text.encoder import DualEncoder
 
-from .project import ROOT, call, declare, printed, refusal
+from .project import ROOT, call, printed, refusal
 
 TINY, DEFAULT = ROOT / "tests" / "tiny", (ROOT / "params.yaml").read_text()
+pytestmark = pytest.mark.usefixtures("empty")
 MODEL, HEADER = f"encoder.model={TINY / 'model'}", "# Made by: gnn-encoder init "
-
-
-@pytest.fixture(autouse=True)
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The project as it is committed, as the current folder."""
-    declare(tmp_path)
-    shutil.copytree(ROOT / "configs", tmp_path / "configs")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 init, refused = partial(printed, "init"), partial(refusal, "init")
@@ -77,10 +69,10 @@ def test_a_value_means_what_it_means_in_params_yaml(text: str) -> None:
 
 
 def test_a_path_is_read_as_other_values_are_and_may_begin_at_home(
-    project: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOME", str(project / "home"))
-    shutil.copytree(TINY / "beir", project / "home" / "my #1")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    shutil.copytree(TINY / "beir", tmp_path / "home" / "my #1")
     init("data.source=beir", 'data.path="~/my #1"')
     assert '  path: "~/my #1"' in "\n".join(lines()) and open_source(load_params().data).files
     assert refused("data.path=~/no") == "data.path is ~/no: no such file or folder; correct it"

@@ -52,9 +52,8 @@ def write(system: str, params: Params, target: Path, **others: Path) -> None:
 
 
 @pytest.fixture
-def params(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
+def params(rebuilt: Path) -> Params:
     """Those of a copy of a built project, which becomes the working folder, with runs of BM25."""
-    monkeypatch.chdir(shutil.copytree(built, tmp_path / "project"))
     found = load_params()
     project.POSITIVES.parent.mkdir(exist_ok=True)
     shutil.copy(project.qrels("dev"), project.POSITIVES)

@@ -57,14 +57,6 @@ def values_of(systems: dict[str, list[float]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=["system", "split", "qid", "measure", "value"], orient="row")
 
 
-@pytest.fixture
-def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder: a project in which nothing has run."""
-    declare(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def write_queries(split: str, answers: list[list[str]], texts: list[str] = ["what?"] * 3) -> None:
     write(project.queries(split), QUERIES, [f"q{i}" for i in range(len(answers))], texts[: len(answers)], answers)
 

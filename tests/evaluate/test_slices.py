@@ -1,6 +1,5 @@
 """Slices of literal values, against NumPy; properties of queries by hand and from the texts; what informs passages."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -96,9 +95,9 @@ def test_judged_by_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert about == About(thirds=(0.2, 0.3), passage_length=5, left_out=("labelled", "cut"))
 
 
-def test_the_stage(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("rebuilt")
+def test_the_stage() -> None:
     """Against the texts themselves: each query embedded alone, all cosines, and the tokenizer's own count."""
-    monkeypatch.chdir(shutil.copytree(built, tmp_path / "project"))
     params = load_params()
     encoder = DualEncoder.load(project.encoder("dual_encoder"), precision="fp32").for_inference()
     every = ("train", "dev", "test")

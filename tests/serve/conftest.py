@@ -1,8 +1,7 @@
-"""Copies of the built project, and real servers over it."""
+"""Real servers over the built project."""
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -19,13 +18,6 @@ from ..project import ROOT
 pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 QUERY = "Which milk is halloumi made with?"
-
-
-@pytest.fixture
-def root(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the project, as the current folder."""
-    monkeypatch.chdir(shutil.copytree(built, tmp_path / "project"))
-    return Path.cwd()
 
 
 @dataclass(frozen=True)
