@@ -20,6 +20,7 @@ from gnn_encoder.text.cross_encoder import CrossEncoder, embed_pairs, score_pair
 from gnn_encoder.text.tokens import TextTokens
 
 from ..encoders import cross_encoder, dual_encoder
+from ..texts import text
 
 HOW: dict[str, Any] = {"dtype": "float16", "origin": Origin(model_fingerprint="model", input_fingerprint="input")}
 
@@ -30,9 +31,10 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(one, "WINDOW", 5)
 
 
-def test_interrupted_and_resumed_equals_undisturbed(tiny_model: Path, many: TextTokens, tmp_path: Path) -> None:
+def test_interrupted_and_resumed_equals_undisturbed(tiny_model: Path, tmp_path: Path) -> None:
     """And rows, of the matrix and those asked for, are those of one text at a time, in order."""
     encoder = dual_encoder(tiny_model, shared=False, query_length=9).for_inference()
+    many = TextTokens.of([text(i, 1 + (i * 11) % 37) for i in range(23)], encoder.tokenizer)
     write = partial(encode_corpus, encoder, passage_inputs(encoder, many), batch_tokens=64, **HOW)
     write(tmp_path / "whole")
     found, rows = open_matrix(tmp_path / "whole"), np.array([7, 0, 22, 7])
@@ -69,7 +71,8 @@ def model(tiny_model: Path) -> CrossEncoder:
 
 
 @pytest.fixture
-def pairs(model: CrossEncoder, queries: TextTokens, passages: TextTokens) -> Inputs:
+def pairs(model: CrossEncoder) -> Inputs:
+    queries, passages = (TextTokens.of([text(i, size * i) for i in range(6)], model.tokenizer) for size in (3, 9))
     return Inputs.pairs(queries, QUERY, passages, PASSAGE, model.template, 20)
 
 

@@ -21,8 +21,9 @@ from gnn_encoder.text.pretrained import resolve
 from gnn_encoder.text.tokens import TextTokens
 
 from ..encoders import cross_encoder, settings
+from ..texts import text
 
-ROWS = np.arange(6)
+ROWS, TEXTS = np.arange(6), [text(i, 1 + 9 * i) for i in range(6)]
 
 
 def new(model: Path, **changes: object) -> DualEncoder:
@@ -30,40 +31,42 @@ def new(model: Path, **changes: object) -> DualEncoder:
 
 
 @torch.no_grad()
-def embed(encoder: DualEncoder, tokens: TextTokens) -> tuple[torch.Tensor, torch.Tensor]:
+def embed(encoder: DualEncoder) -> tuple[torch.Tensor, torch.Tensor]:
+    tokens = TextTokens.of(TEXTS, encoder.tokenizer)
     query = encoder.encode_queries(single_batch(tokens, ROWS, encoder.template, 10))
     return query, encoder.encode_passages(single_batch(tokens, ROWS, encoder.template, 24))
 
 
 @pytest.mark.parametrize(("pooling", "similarity", "shared"), [("mean", "cosine", False), ("cls", "dot", True)])
 def test_saved_and_loaded_embeds_the_same(
-    tiny_model: Path, passages: TextTokens, tmp_path: Path, pooling: str, similarity: str, shared: bool
+    tiny_model: Path, tmp_path: Path, pooling: str, similarity: str, shared: bool
 ) -> None:
     """The fingerprint is of the weights that read passages."""
     encoder, names = new(tiny_model, shared=shared, pooling=pooling, similarity=similarity), ("one", "query", "other")
     encoder.save(tmp_path / "one")
-    before, loaded = embed(encoder, passages), DualEncoder.load(tmp_path / "one", precision="fp32").eval()
+    before, loaded = embed(encoder), DualEncoder.load(tmp_path / "one", precision="fp32").eval()
     assert (loaded.settings, loaded.dimension, loaded.scale) == (encoder.settings, 32, 20.0)
     assert (loaded.query is loaded.passage) == shared and not list(tmp_path.rglob("*.bin"))
-    assert all(map(torch.equal, embed(loaded, passages), before))
+    assert all(map(torch.equal, embed(loaded), before))
     with torch.no_grad():
         encoder.query.embeddings.word_embeddings.weight.mul_(2.0)
         encoder.save(tmp_path / "query")
         encoder.passage.embeddings.word_embeddings.weight[5, 5] += 1
         encoder.save(tmp_path / "other")
-    after = embed(DualEncoder.load(tmp_path / "query", precision="fp32").eval(), passages)
+    after = embed(DualEncoder.load(tmp_path / "query", precision="fp32").eval())
     assert not torch.equal(after[0], before[0]) and torch.equal(after[1], before[1]) != shared
     one, query, other = (DualEncoder.passage_fingerprint(tmp_path / name) for name in names)
     assert (one == query) != shared and query != other
 
 
-def test_bf16_computes_in_16_bits_and_learns_in_32(tiny_model: Path, passages: TextTokens) -> None:
-    narrow, expected = new(tiny_model, precision="bf16"), embed(new(tiny_model), passages)
-    narrow.encode_queries(single_batch(passages, ROWS, narrow.template, 10)).sum().backward()
+def test_bf16_computes_in_16_bits_and_learns_in_32(tiny_model: Path) -> None:
+    narrow, expected = new(tiny_model, precision="bf16"), embed(new(tiny_model))
+    tokens = TextTokens.of(TEXTS, narrow.tokenizer)
+    narrow.encode_queries(single_batch(tokens, ROWS, narrow.template, 10)).sum().backward()
     learnt = [(weight.dtype, weight.grad.dtype) for weight in narrow.parameters() if weight.grad is not None]
     assert set(learnt) == {(torch.float32, torch.float32)}
     for _ in range(2):
-        for one, other in zip(embed(narrow, passages), expected, strict=True):
+        for one, other in zip(embed(narrow), expected, strict=True):
             assert one.dtype == torch.float32 and not torch.allclose(one, other, atol=1e-5)
             torch.testing.assert_close(one, other, rtol=0, atol=2e-2)
         narrow.for_inference()

@@ -17,7 +17,11 @@ from gnn_encoder.text.batches import Batch, Inputs, single_batch
 from gnn_encoder.text.pretrained import Source, load_tokenizer, uncut
 from gnn_encoder.text.tokens import Template, TextTokens, open_tokens
 
-from .conftest import QUERIES, TEXTS, TITLES
+from ..texts import text, write_passages, write_queries
+
+TITLES = ["", "Baking bread", "", "A long title about the oven and the flour", "x", ""]
+TEXTS = [text(0, 3), text(1, 5), "a", text(3, 40), "Ünïcode, 12.5% & more!", text(5, 90)]
+QUERIES = [text(10, 2), text(11, 60), "why?", text(13, 9), text(14, 30), text(15, 12)]
 
 
 def bert(tiny_model: Path) -> PreTrainedTokenizerBase:
@@ -45,8 +49,14 @@ def of_singles(tiny_model: Path) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def opened(table: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> TextTokens:
-    return open_tokens(table, tokenizer, table.parent / "tokens", max_tokens)
+def passages(folder: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> TextTokens:
+    table = write_passages(folder / "passages.parquet", TITLES, TEXTS)
+    return open_tokens(table, tokenizer, folder / "tokens", max_tokens)
+
+
+def queries(folder: Path, tokenizer: PreTrainedTokenizerBase, max_tokens: int) -> TextTokens:
+    table = write_queries(folder / "train.parquet", QUERIES)
+    return open_tokens(table, tokenizer, folder / "tokens", max_tokens)
 
 
 def assert_same(batch: Batch, expected: dict[str, torch.Tensor]) -> None:
@@ -61,18 +71,14 @@ def assert_same(batch: Batch, expected: dict[str, torch.Tensor]) -> None:
 @pytest.mark.parametrize("make", [bert, roberta, of_singles])
 @pytest.mark.parametrize("max_length", [5, 8, 9, 12, 13, 16, 21, 32, 64, 120, 127, 128])
 def test_singles_and_pairs_equal_the_tokenizer(
-    make: Callable[[Path], PreTrainedTokenizerBase],
-    max_length: int,
-    tiny_model: Path,
-    passages_table: Path,
-    queries_table: Path,
+    make: Callable[[Path], PreTrainedTokenizerBase], max_length: int, tiny_model: Path, tmp_path: Path
 ) -> None:
     tokenizer = make(tiny_model)  # not that which is called below, so that what this leaves behind cannot reach it
     uncut(tokenizer)
     template, sep = Template(tokenizer), tokenizer.sep_token
     texts = [f"{title} {sep} {text}" if title else text for title, text in zip(TITLES, TEXTS, strict=True)]
     rows = np.array([3, 0, 5, 1, 2, 4, 0])
-    batch = single_batch(opened(passages_table, tokenizer, 120), rows, template, min(max_length, 120))
+    batch = single_batch(passages(tmp_path, tokenizer, 120), rows, template, min(max_length, 120))
     call = partial(make(tiny_model), truncation=True, max_length=max_length, padding=True, return_tensors="pt")
     if max_length <= 120:
         assert_same(batch, call([texts[row] for row in rows]))
@@ -80,22 +86,22 @@ def test_singles_and_pairs_equal_the_tokenizer(
         assert bool((batch.input_ids[batch.attention_mask == 0] == tokenizer.pad_token_id).all())
     if max_length >= 9:
         # Longer than any text here: of two that are both cut on disk, the longer one is not known.
-        first, second = (opened(table, tokenizer, 1000) for table in (queries_table, passages_table))
+        first, second = (tokens(tmp_path, tokenizer, 1000) for tokens in (queries, passages))
         a, b = (rows.reshape(-1) for rows in np.meshgrid(np.arange(6), np.arange(6)))
         batch = Inputs.pairs(first, a, second, b, template, max_length).batch()
         assert_same(batch, call([QUERIES[row] for row in a], [texts[row] for row in b]))
 
 
 def test_tokens_are_made_once_whatever_was_called_before(
-    tiny_model: Path, queries_table: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tokenizer, tokenise = load_tokenizer(Source(str(tiny_model))), Mock(wraps=module._tokenise)
     monkeypatch.setattr(module, "_tokenise", tokenise)
-    expected = np.array(opened(queries_table, tokenizer, 1000).ids)
-    assert np.diff(opened(queries_table, tokenizer, 1000).offsets).max() > 50, "the tests above do cut"
+    expected = np.array(queries(tmp_path, tokenizer, 1000).ids)
+    assert np.diff(queries(tmp_path, tokenizer, 1000).offsets).max() > 50, "the tests above do cut"
     for most, times in ((1000, 1), (1001, 2)):  # read back, and made anew
         tokenizer(["a b c d e f", "a"], truncation=True, max_length=4, padding=True)
-        np.testing.assert_array_equal(opened(queries_table, tokenizer, most).ids, expected)
+        np.testing.assert_array_equal(queries(tmp_path, tokenizer, most).ids, expected)
         assert tokenise.call_count == times
     tokenizer.pad_token = None
     with pytest.raises(UserError, match="its tokenizer has no padding token, which batches need; set pad_token"):
