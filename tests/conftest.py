@@ -59,7 +59,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def rebuilt(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def built_copy(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of `built`, as the current folder."""
     monkeypatch.chdir(shutil.copytree(built, tmp_path / "project"))
     return Path.cwd()

@@ -184,7 +184,7 @@ def test_an_id_means_one_thing(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("rebuilt")
+@pytest.mark.usefixtures("built_copy")
 def test_the_code_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
     lines = [line for block in code_of("use.md", "sh") for line in block.splitlines() if "export --to" in line]
     names: dict[str, Any] = {}

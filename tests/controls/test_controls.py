@@ -52,7 +52,7 @@ def write(system: str, params: Params, target: Path, **others: Path) -> None:
 
 
 @pytest.fixture
-def params(rebuilt: Path) -> Params:
+def params(built_copy: Path) -> Params:
     """Those of a copy of a built project, which becomes the working folder, with runs of BM25."""
     found = load_params()
     project.POSITIVES.parent.mkdir(exist_ok=True)

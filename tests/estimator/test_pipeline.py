@@ -26,9 +26,9 @@ from ..project import call_stage, set_params
 
 
 @pytest.mark.parametrize(("labels", "softmax"), [(False, "batch"), (True, "corpus")])
-def test_against_train_mgt_and_encode_corpus(rebuilt: Path, labels: bool, softmax: str) -> None:
+def test_against_train_mgt_and_encode_corpus(built_copy: Path, labels: bool, softmax: str) -> None:
     """As in the paper, and with what the estimator adds by default."""
-    set_params(rebuilt, mgt__labels=labels, mgt__softmax=softmax, mgt__joint__steps=0)
+    set_params(built_copy, mgt__labels=labels, mgt__softmax=softmax, mgt__joint__steps=0)
     call_stage("build_graph")
     params, mgt = load_params(), load_params().mgt
     passages = open_matrix(project.embeddings(BASE))

@@ -95,7 +95,7 @@ def test_judged_by_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert about == About(thirds=(0.2, 0.3), passage_length=5, left_out=("labelled", "cut"))
 
 
-@pytest.mark.usefixtures("rebuilt")
+@pytest.mark.usefixtures("built_copy")
 def test_the_stage() -> None:
     """Against the texts themselves: each query embedded alone, all cosines, and the tokenizer's own count."""
     params = load_params()

@@ -25,7 +25,7 @@ from ..small import make_hybrid
 from .conftest import QUERY, Server, serving
 
 
-def test_a_restart_takes_what_was_built_anew(rebuilt: Path) -> None:
+def test_a_restart_takes_what_was_built_anew(built_copy: Path) -> None:
     """Until then the server searches what it opened, here for four clients at a time, and explains no other build."""
 
     def pids(client: TestClient) -> list[str]:
@@ -46,7 +46,7 @@ def test_a_restart_takes_what_was_built_anew(rebuilt: Path) -> None:
         create_app()
 
 
-def test_queries_that_wait_are_answered_together(rebuilt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_that_wait_are_answered_together(built_copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the first one is, each gets its own answer; an error reaches all that it is of, and nobody after them."""
     served, sizes, alone = Served("gnn_encoder", hybrid=False), list[int](), Searcher.answer
     expected = {text: alone(served.searcher, [text], 3)[0] for text in ("milk", "bread", "a city", "oven")}
@@ -82,9 +82,9 @@ def test_an_answer_does_not_wait_for_an_acknowledgement() -> None:
         assert client.recv(1) == b""
 
 
-def test_a_server_that_is_ended_answers_what_it_has_accepted(rebuilt: Path, tmp_path: Path) -> None:
+def test_a_server_that_is_ended_answers_what_it_has_accepted(built_copy: Path, tmp_path: Path) -> None:
     """An explanation, which opens the graph first, so that it takes a while."""
-    with serving(rebuilt, tmp_path / "log.txt") as server, ThreadPoolExecutor() as pool:
+    with serving(built_copy, tmp_path / "log.txt") as server, ThreadPoolExecutor() as pool:
         answer = pool.submit(server.get, "/explain", pid="city-2")
         time.sleep(0.3)
         server.process.send_signal(signal.SIGTERM)
@@ -92,7 +92,7 @@ def test_a_server_that_is_ended_answers_what_it_has_accepted(rebuilt: Path, tmp_
         assert "Traceback" not in server.log.read_text()
 
 
-def test_the_command_tells_what_is_wrong_in_one_line(rebuilt: Path, server: Server) -> None:
+def test_the_command_tells_what_is_wrong_in_one_line(built_copy: Path, server: Server) -> None:
     for options, told in (
         (["--system", "pair", "--port", "0"], "data/indexes/pair/manifest.json: not built yet"),
         (["--system", "bm25", "--port", "0"], "--system is 'bm25': must be all or one of untouched, "),
@@ -105,7 +105,7 @@ def test_the_command_tells_what_is_wrong_in_one_line(rebuilt: Path, server: Serv
             serve(host=host, port=8000, systems=[], hybrid=False, allowed_hosts=[])
 
 
-def test_hybrid(rebuilt: Path) -> None:
+def test_hybrid(built_copy: Path) -> None:
     make_hybrid(1.0, 20)
     client = TestClient(create_app(["gnn_encoder"], hybrid=True, hosts=["*"]))
     found = client.get("/search", params={"query": QUERY, "k": 3}).json()["hits"]
