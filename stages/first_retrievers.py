@@ -13,6 +13,7 @@ from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.faiss_index import index_system, new_index
 from gnn_encoder.text.corpus import embed_judged, load_encoder, origin_of, same_encoder, write_matrix
 from gnn_encoder.text.encoder import DualEncoder
+from gnn_encoder.text.pretrained import own_folder
 from gnn_encoder.train.candidates import mine_candidates, rank_by_words
 from gnn_encoder.train.dev import write_dev
 from gnn_encoder.train.dual_encoder import open_texts, train_dual_encoder
@@ -58,4 +59,4 @@ def main(stage: Stage) -> None:
 
 
 if __name__ == "__main__":
-    run(main, shared=True)
+    run(main, shared=True, own_files=lambda params: own_folder(params.encoder))

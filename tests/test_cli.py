@@ -96,6 +96,8 @@ def test_hybrid_search(root: Path) -> None:
     expected = 0.5 * (dense - dense.mean()) / dense.std() + 0.5 * np.array([1, -1, -1])
     assert [hit["pid"] for hit in hits] == ["p1", "p2", "p0"]
     assert [hit["score"] for hit in hits] == pytest.approx(expected.tolist(), abs=1e-6)
+    make_hybrid(0.5, 2)
+    assert call("search", "life", "--hybrid", "--top", "3")[2].startswith("error: k is 3: the hybrid was chosen for 2 ")
 
 
 def test_from_python_in_another_folder(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from gnn_encoder.base.judgements import NO_PAIRS, Identical
 from gnn_encoder.base.matrix import Matrix, of_length_1
 from gnn_encoder.controls import closed_form
 from gnn_encoder.controls.closed_form import DEPTH, METHODS, ClosedForm, LabelledPassages, Unmoved, settings_of
@@ -27,18 +28,23 @@ def drawn(queries: int, passages: int) -> pl.DataFrame:
 PASSAGES, QUERIES, DEV = (of_length_1(RNG.normal(size=(rows, D))) for rows in SIZE.values())
 LABELS, RELEVANT = drawn(SIZE["queries"], SIZE["passages"] - 10), drawn(SIZE["dev"], SIZE["passages"])
 LABELLED = LabelledPassages.of(PASSAGES, LABELS, QUERIES)
+OWN = drawn(SIZE["dev"], SIZE["passages"]).join(
+    RELEVANT, on=["query", "passage"], how="anti"
+)  # they are these passages
 
 
 def member(labelled: LabelledPassages, ridge: float | None, **of: Any) -> ClosedForm:
     return ClosedForm(whitener=closed_form.whitener(labelled.moment, ridge), ridge=ridge, **of)
 
 
-def reciprocal_rank(moved: Matrix, every: int = 1) -> float:
-    """The mean RR@10 of each so many-th dev query, by sorting all passages."""
+def reciprocal_rank(moved: Matrix, every: int = 1, own: pl.DataFrame = NO_PAIRS) -> float:
+    """The mean RR@10 of each so many-th dev query, by sorting all passages but those that it is itself."""
     found = []
     for query in RELEVANT["query"].unique().sort()[::every]:
         relevant = RELEVANT.filter(query=query)["passage"].to_list()
-        order = np.argsort(-(moved @ DEV[query]))[:DEPTH]
+        scores = moved @ DEV[query]
+        scores[own.filter(query=query)["passage"].to_list()] = -np.inf
+        order = np.argsort(-scores)[:DEPTH]
         ranks = [1 / (1 + place) for place, passage in enumerate(order) if passage in relevant]
         found.append(max(ranks, default=0.0))
     return float(np.mean(found))
@@ -89,30 +95,27 @@ def test_ridge_without_a_start_is_least_squares() -> None:
 
 
 @pytest.mark.parametrize("unit_length", [False, True])
-@pytest.mark.parametrize(
-    ("power", "ridge", "weight", "every"), [(1.0, None, 0.4, 1), (0.5, 0.3, -0.8, 2), (0.0, 3.0, 0.2, 3)]
-)
-def test_values_are_those_of_a_ranking(
-    monkeypatch: pytest.MonkeyPatch, power: float, ridge: float | None, weight: float, every: int, unit_length: bool
-) -> None:
-    tried = -(-RELEVANT["query"].n_unique() * len(LABELLED.passages) // every)
-    monkeypatch.setattr(closed_form, "TRIED", tried)
+@pytest.mark.parametrize("own", [NO_PAIRS, OWN], ids=["no own", "own"])
+def test_values_are_those_of_a_ranking(monkeypatch: pytest.MonkeyPatch, own: pl.DataFrame, unit_length: bool) -> None:
     monkeypatch.setattr(closed_form, "ENTRIES", 100)  # some queries at a time
-    unmoved = Unmoved(PASSAGES, LABELLED, DEV, DEPTH)
-    form = member(LABELLED, ridge, weight=weight, power=power, unit_length=unit_length)
-    (value,) = closed_form.dev_values(LABELLED, unmoved, RELEVANT)(LABELLED.sums @ form.whitener, [form])
-    moved = LABELLED.place(0, PASSAGES.copy(), form.moved(LABELLED))
-    assert value == pytest.approx(reciprocal_rank(moved, every), abs=1e-9)
+    unmoved = Unmoved(PASSAGES, LABELLED, DEV, DEPTH, Identical(own=own))
+    of = ((1.0, None, 0.4), (1.0, None, 1.0), (0.5, 0.3, -0.8), (0.0, 3.0, 0.2))
+    forms = [member(LABELLED, ridge, weight=w, power=power, unit_length=unit_length) for power, ridge, w in of]
+    values = closed_form.dev_values(LABELLED, unmoved, RELEVANT, forms)
+    every = [LABELLED.place(0, PASSAGES.copy(), form.moved(LABELLED)) for form in forms]
+    assert values.tolist() == pytest.approx([reciprocal_rank(moved, own=own) for moved in every], abs=1e-9)
 
 
-def test_the_best_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Among all that are tried, h_p as it is included."""
-    tried = list[ClosedForm]()
-    monkeypatch.setattr(closed_form, "ClosedForm", lambda **of: tried.append(ClosedForm(**of)) or tried[-1])
+@pytest.mark.parametrize("every", [1, 3])
+def test_the_best_is_found(monkeypatch: pytest.MonkeyPatch, every: int) -> None:
+    """Among all that are tried, h_p included. Of many labels some dev queries try all, and all of them the best."""
+    monkeypatch.setattr(closed_form, "TRIED", -(-RELEVANT["query"].n_unique() * len(LABELLED.passages) // every))
     found = closed_form.best_form(LABELLED, Unmoved(PASSAGES, LABELLED, DEV, DEPTH), RELEVANT, unit_length=True)
-    values = [reciprocal_rank(LABELLED.place(0, PASSAGES.copy(), one.moved(LABELLED))) for one in tried[::7]]
-    best = reciprocal_rank(LABELLED.place(0, PASSAGES.copy(), found.moved(LABELLED)))
-    assert len(tried) == 4 * (1 + 4 * 2 * 11) and best >= max(values) > values[0] == reciprocal_rank(PASSAGES)
+    forms = list(closed_form.members(LABELLED, unit_length=True))
+    tried = [LABELLED.place(0, PASSAGES.copy(), one.moved(LABELLED)) for one in forms]
+    first = sorted(range(len(forms)), key=lambda one: -reciprocal_rank(tried[one], every))[: closed_form.FINAL]
+    expected = max(sorted(first) if every > 1 else range(len(forms)), key=lambda one: reciprocal_rank(tried[one]))
+    assert len(forms) == 1 + 4 * 4 * 2 * 11 and found.setting == forms[expected].setting and expected > 0
 
 
 @pytest.mark.parametrize("unit_length", [True, False])

@@ -82,10 +82,12 @@ def test_splits_that_are_judged_by_answers(folder: Write, prepared: Prepared) ->
 
 
 def test_queries_in_two_splits_are_said(folder: Write, prepared: Prepared, caplog: pytest.LogCaptureFixture) -> None:
-    queries = BEIR["queries.jsonl"] + lines({"_id": "q6", "text": " is  YEW pois\u00adonous"})
-    prepared(source="beir", path=str(folder(BEIR | {"queries.jsonl": queries, "qrels/test.tsv": "q6\tp2\t1\n"})))
-    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
-    assert told == ["warning: 1 queries are in both dev and test: measures will flatter"]
+    again = ({"_id": name, "text": text} for name, text in (("q6", " is  YEW pois\u00adonous"), ("q7", QUERIES["q1"])))
+    files = BEIR | {"queries.jsonl": BEIR["queries.jsonl"] + lines(*again), "qrels/test.tsv": "q6\tp2\t1\n"}
+    prepared(source="beir", path=str(folder(files | {"qrels/train.tsv": BEIR["qrels/train.tsv"] + "q7\tp1\t1\n"})))
+    repeated, shared = (record.getMessage() for record in caplog.records if record.levelno == logging.WARNING)
+    assert repeated.startswith("warning: 1 training queries repeat another; give equal ones one id")
+    assert shared == "warning: 1 queries are in both dev and test: measures will flatter"
 
 
 def test_dev_is_cut_from_train_by_the_seed(folder: Write, prepared: Prepared, caplog: pytest.LogCaptureFixture) -> None:
@@ -115,6 +117,19 @@ def test_a_sample_of_train_and_hidden_labels(size: int | None, train: int, hidde
     assert not set(qids(target, "unlabelled")) & set(qids(target, "train"))
     judged = pl.read_parquet(target / "qrels" / "unlabelled.parquet")["qid"]
     assert set(judged) == set(qids(target, "unlabelled"))
+
+
+def test_no_hidden_query_is_in_a_split(folder: Write, prepared: Prepared) -> None:
+    """Whatever its case and punctuation: PAIR and the graph would learn from a query that judges them."""
+    texts = [f"what is {number}" for number in range(10)]
+    asked = {"dev": "What is 3?", "test": "what is  4"} | {f"q{n}": text for n, text in enumerate(texts)}
+    qrels = {"dev": "dev\tp2\t1\n", "test": "test\tp2\t1\n", "train": lines(*(f"q{n}\tp1\t1" for n in range(10)))}
+    files = {f"qrels/{split}.tsv": text for split, text in qrels.items()}
+    files["queries.jsonl"] = lines(*({"_id": qid, "text": text} for qid, text in asked.items()))
+    target = prepared(source="beir", path=str(folder(BEIR | files)), train_queries=1)
+    (train,), hidden = qids(target, "train"), qids(target, "unlabelled")
+    assert set(hidden) == {f"q{number}" for number in range(10)} - {train, "q3", "q4"}
+    assert [qid for qid, *_ in rows(target / "qrels" / "unlabelled.parquet")] == hidden
 
 
 def test_a_sample_of_the_passages(prepared: Prepared, refused: Refused) -> None:

@@ -43,6 +43,13 @@ def test_it_learns_the_same_with_the_same_seed_and_leaves_no_trace_outside(fitte
     assert not np.array_equal(DATA.fit(seed=4).transform(DATA.passages), informed)
 
 
+def test_a_start_that_is_kept_is_the_best_of_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was better than where training began, but not clearly, and training did not come so far."""
+    monkeypatch.setattr("gnn_encoder.gnn.start.ERRORS", 1e9)
+    history = DATA.fit(learning_rate=1e-9).history_
+    assert history[-1]["step"] == 0 and history[-1]["dev_rr10"] > max(row["dev_rr10"] or 0 for row in history[:-1])
+
+
 def test_mapped_vectors_of_another_type(tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", DATA.passages.astype(np.float16))
     mapped = np.load(tmp_path / "p.npy", mmap_mode="r")

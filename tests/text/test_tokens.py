@@ -103,6 +103,9 @@ def test_tokens_are_made_once_whatever_was_called_before(
         tokenizer(["a b c d e f", "a"], truncation=True, max_length=4, padding=True)
         np.testing.assert_array_equal(queries(tmp_path, tokenizer, most).ids, expected)
         assert tokenise.call_count == times
+    titled = np.array(passages(tmp_path, tokenizer, 1000).ids)
+    tokenizer.sep_token = tokenizer.unk_token  # it stands between title and text, and not in the tokenizer's own file
+    assert not np.array_equal(passages(tmp_path, tokenizer, 1000).ids, titled)
     tokenizer.pad_token = None
     with pytest.raises(UserError, match="its tokenizer has no padding token, which batches need; set pad_token"):
         Template(tokenizer)

@@ -10,9 +10,10 @@ each brought back to length 1, or not. Which is best differs from log to log, so
 without a label, and with w = 0 all passages, keep their vectors to the bit.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import groupby, product
 from typing import Any, Self
 
 import numpy as np
@@ -35,7 +36,9 @@ STEPS = (0.1, -0.1, 0.2, -0.2, 0.4, -0.4, 0.7, 1.0, 1.5, 2.5, 4.0)  # mean lengt
 DEPTH = 10  # of the measure, RR@10
 ENTRIES = 2**21  # scores of dev queries that are held at a time
 NOBODY = Identical()  # no query is a passage
-TRIED = 2**24  # scores by which each member is tried: fewer dev queries where many passages have a label
+# Scores by which each member is tried. Where many passages have a label fewer dev queries try all, and all these best.
+TRIED, FINAL = 2**24, 16
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +107,7 @@ class Unmoved:
     def __init__(
         self, passages: NDArray[Any], labelled: LabelledPassages, queries: Matrix, k: int, identical: Identical = NOBODY
     ) -> None:
-        self.queries, self._k, self._identical, self._wide = queries, k, identical, k + identical.most
+        self.queries, self._k, self.identical, self._wide = queries, k, identical, k + identical.most
         self._rows = labelled.passages
         self._top: Ranking = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
         with tqdm(total=len(passages), desc="unlabelled", unit="passage", unit_scale=True) as bar:
@@ -123,7 +126,7 @@ class Unmoved:
         found = self._top
         if moved is not None:
             found = self._joined(*block_top_k(moved, self.queries, self._wide), self._rows)
-        return self._identical.without_own(*found, self._k)
+        return self.identical.without_own(*found, self._k)
 
     def _joined(self, places: Rows, scores: Scores, rows: Rows) -> Ranking:
         passages = np.concatenate([self._top[0], rows[places]], axis=1)
@@ -171,40 +174,50 @@ def whitener(moment: Matrix, ridge: float | None) -> Matrix:
 
 def best_form(labelled: LabelledPassages, unmoved: Unmoved, pairs: pl.DataFrame, *, unit_length: bool) -> ClosedForm:
     """Try the family on dev; of equally good members the first is taken, h_p as it is. Arguments: `settings_of`."""
-    values_of, tried = dev_values(labelled, unmoved, pairs), list[tuple[float, ClosedForm]]()
+    forms, judged = list(members(labelled, unit_length=unit_length)), pairs["query"].unique().sort()
+    if (step := -(-len(judged) * len(labelled.passages) // TRIED)) > 1:
+        some = judged.gather_every(step)
+        log.info("closed forms: %d dev queries try all, all %d the best %d", len(some), len(judged), FINAL)
+        values = dev_values(labelled, unmoved, pairs.filter(pl.col("query").is_in(some.implode())), forms)
+        forms = [forms[number] for number in np.sort(np.argsort(-values, kind="stable")[:FINAL])]
+    return forms[int(dev_values(labelled, unmoved, pairs, forms).argmax())]
+
+
+def members(labelled: LabelledPassages, *, unit_length: bool) -> Iterator[ClosedForm]:
+    """What is tried of the family, h_p as it is first, those of a whitening together."""
+    yield ClosedForm(whitener=whitener(labelled.moment, None))
     length = float(np.linalg.norm(labelled.vectors, axis=1).mean())
     for ridge in RIDGES:
         by = whitener(labelled.moment, ridge)
-        whitened, forms = labelled.sums @ by, [ClosedForm(whitener=by)]
-        norms = np.linalg.norm(whitened, axis=1)
+        norms = np.linalg.norm(labelled.sums @ by, axis=1)
         for power, unit, step in product(POWERS, (True, False) if unit_length else (False,), STEPS):
             added = float((norms * labelled.counts**-power).mean())
             if added > 0:  # w is set by the mean length of what is added
                 weight = step * length / added
-                forms.append(ClosedForm(whitener=by, weight=weight, power=power, ridge=ridge, unit_length=unit))
-        tried += zip(values_of(whitened, forms), forms, strict=True)
-    return max(tried, key=lambda one: one[0])[1]
+                yield ClosedForm(whitener=by, weight=weight, power=power, ridge=ridge, unit_length=unit)
 
 
 def dev_values(
-    labelled: LabelledPassages, unmoved: Unmoved, pairs: pl.DataFrame
-) -> Callable[[Matrix, list[ClosedForm]], NDArray[np.float64]]:
-    """Gives the mean RR@10 with each of some members that have the same whitening. Arguments: `settings_of`.
+    labelled: LabelledPassages, unmoved: Unmoved, pairs: pl.DataFrame, forms: list[ClosedForm]
+) -> NDArray[np.float64]:
+    """The mean RR@10 with each of some members, those of a whitening together. Arguments: `settings_of`.
 
-    It is that of the dev queries with a relevant passage, or of some of these where the labels are many. What scores
-    they give the passages without a label is looked up once.
+    It is that of the dev queries with a relevant passage. What scores they give the passages without a label is looked
+    up once.
     """
-    judged = pairs["query"].unique()
-    step = -(-len(judged) * len(labelled.passages) // TRIED)  # each so many-th query
-    pairs = pairs.filter(pl.col("query").is_in(judged.sort().gather_every(max(1, step)).implode())).sort("query")
+    pairs = pairs.sort("query")
     rows, query = np.unique(pairs["query"].to_numpy(), return_inverse=True)
     passage, (others, top_scores) = pairs["passage"].to_numpy(), (matrix[rows] for matrix in unmoved.rank())
     m = 1 + max(passage.max(initial=0), others.max(initial=0))
     relevant = contains(np.sort(query * m + passage), np.arange(len(rows))[:, None] * m + others)
     # (q,): the score of the first relevant passage without a label, -inf where there is none
-    own = np.where(relevant, top_scores, -np.inf).max(axis=1, initial=-np.inf).astype(np.float32)
-    moves, queries = contains(labelled.passages, passage), unmoved.queries[rows]
-    query, place = query[moves], np.searchsorted(labelled.passages, passage[moves])
+    unlabelled = np.where(relevant, top_scores, -np.inf).max(axis=1, initial=-np.inf).astype(np.float32)
+    queries, own = unmoved.queries[rows], unmoved.identical.of_queries(rows).own
+    moving = [  # (p,) twice: queries, ascending, and the place among the labelled ones of what they ask for, and are
+        (query[moves], np.searchsorted(labelled.passages, passage[moves]))
+        for query, passage in ((query, passage), own.select("query", "passage").to_numpy().T)
+        for moves in (contains(labelled.passages, passage),)
+    ]
 
     def values(whitened: Matrix, forms: list[ClosedForm]) -> NDArray[np.float64]:
         total, scales = np.zeros(len(forms)), [form.scale(labelled.counts) for form in forms]
@@ -217,18 +230,20 @@ def dev_values(
         size = max(1, ENTRIES // len(whitened))
         for first in range(0, len(queries), size):
             part = slice(first, first + size)
-            low, high = np.searchsorted(query, [first, first + size])
-            found = query[low:high] - first, place[low:high]
+            ends = (np.searchsorted(of, [first, first + size]) for of, _ in moving)
+            found, itself = ((of[a:b] - first, place[a:b]) for (of, place), (a, b) in zip(moving, ends, strict=True))
             base, added = queries[part] @ labelled.vectors.T, queries[part] @ whitened.T
             for number, (scale, length) in enumerate(zip(scales, lengths, strict=True)):
                 scores = (base + added * scale) / length
-                best = own[part].copy()
+                scores[itself] = -np.inf  # a query does not rank itself
+                best = unlabelled[part].copy()
                 np.maximum.at(best, found[0], scores[found])
                 before = (scores > best[:, None]).sum(axis=1) + (top_scores[part] > best[:, None]).sum(axis=1)
                 total[number] += np.where(before < DEPTH, 1 / (1 + before), 0).sum()
         return total / max(1, len(queries))
 
-    return values
+    together = (list(group) for _, group in groupby(forms, key=lambda form: form.ridge))
+    return np.concatenate([values(labelled.sums @ some[0].whitener, some) for some in together])
 
 
 def settings_of(

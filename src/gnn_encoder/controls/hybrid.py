@@ -200,8 +200,11 @@ class HybridIndex:
 
     def search(self, text: str, query: Matrix, k: int) -> Ranking:
         """The best passages of one query. *Shape:* query (1, d) -> (1, at most k) both."""
-        found = self.dense.search(query, min(max(int(self.choice.facts["depth"]), k), self.dense.passages))
-        depth = found[0].shape[1]
+        depth = min(int(self.choice.facts["depth"]), self.dense.passages)
+        if k > depth:  # scores are standardised over so many: of more the first ones would be others
+            rule = f"the hybrid was chosen for {depth} passages a query"
+            raise UserError(f"k is {k}: {rule}; ask for as many, or raise retrieve.depth and run `dvc repro`")
+        found = self.dense.search(query, depth)
         if self.log is not None:
             facts = self.choice.facts.items()
             setting = {name.removeprefix("log_"): value for name, value in facts if name.startswith("log_")}

@@ -16,7 +16,7 @@ from gnn_encoder.base.runs import as_matrices, read_run, write_ranking
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.controls import hybrid
 from gnn_encoder.controls.choose import CHOICE, Choice, DevQueries, Setting, best_on_dev, ranked_anew
-from gnn_encoder.controls.closed_form import LabelledPassages, Unmoved, settings_of
+from gnn_encoder.controls.closed_form import DEPTH, LabelledPassages, Unmoved, settings_of
 from gnn_encoder.evaluate.judge import Judgements
 from gnn_encoder.evaluate.measures import cutoff, parse
 from gnn_encoder.pipeline import project
@@ -94,7 +94,8 @@ def write_closed_forms(
     pairs = pairs.filter(pl.col("query").is_in(dev.rows.tolist()))
     pairs = pairs.with_columns(query=pl.Series(np.searchsorted(dev.rows, pairs["query"].to_numpy())))
     own = {split: Identical.read(project.IDENTICAL, split) for split in queries.splits}
-    sample = queries.splits["dev"][dev.rows], dev.depth, own["dev"].of_queries(dev.rows)
+    read = min(max(dev.depth, DEPTH), len(passages))
+    sample = queries.splits["dev"][dev.rows], read, own["dev"].of_queries(dev.rows)
     of_sample, depth = Unmoved(passages, labelled, *sample), min(params.retrieve.depth, len(passages))
     unmoved = {split: Unmoved(passages, labelled, of, depth, own[split]) for split, of in queries.splits.items()}
     made = list[tuple[Choice, Matrix]]()

@@ -87,6 +87,8 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
     usable = {split: _usable(split, table["qid"], judged.get(split)) for split, table in texts.items()}
     drawn = draw_queries(data, usable, seed)
     queries = {name: _among(texts[origin], qids) for name, (origin, qids) in drawn.items()}
+    queries[UNLABELLED] = _not_in_splits(queries)
+    drawn[UNLABELLED] = "train", queries[UNLABELLED]["qid"]
     qrels = {name: _among(judged.get(origin, JUDGED.to_frame()), qids) for name, (origin, qids) in drawn.items()}
     if data.passages is not None and data.passages < len(pids):
         judgements = pl.concat([qrels[name]["pid"] for name in SPLITS])
@@ -123,8 +125,20 @@ def _read_queries(reader: Callable[[], Iterator[tuple[Place, Query]]]) -> pl.Dat
     return table
 
 
+def _not_in_splits(queries: dict[str, pl.DataFrame]) -> pl.DataFrame:
+    """The hidden queries, without those that a split has, whatever their case and punctuation: see `own_queries`."""
+    hidden, taken = queries[UNLABELLED], query_keys(pl.concat([queries[split]["text"] for split in SPLITS]))
+    found = hidden.filter(~query_keys(hidden["text"]).is_in(taken.implode()))
+    if len(found) < len(hidden):
+        log.info("unlabelled: %d of them are in train, dev or test too, and are left out", len(hidden) - len(found))
+    return found
+
+
 def _warn_of_shared(queries: dict[str, pl.DataFrame]) -> None:
     keys = {split: query_keys(queries[split]["text"]) for split in SPLITS}
+    if again := (~keys["train"].is_first_distinct()).sum():
+        cure = "give equal ones one id: Masked Graph Training sees the label of the other"
+        log.warning("warning: %d training queries repeat another; %s", again, cure)
     for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
         if shared := keys[one].is_in(keys[other].implode()).sum():
             log.warning("warning: %d queries are in both %s and %s: measures will flatter", shared, one, other)

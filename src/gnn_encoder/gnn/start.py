@@ -16,12 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gnn_encoder.base.judgements import Identical
 from gnn_encoder.base.matrix import Matrix
 from gnn_encoder.controls.choose import shown
-from gnn_encoder.controls.closed_form import DEPTH, ClosedForm, LabelledPassages, Unmoved, best_form
+from gnn_encoder.controls.closed_form import DEPTH, NOBODY, ClosedForm, LabelledPassages, Unmoved, best_form
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.network import GATE_BIAS, QueryPassageGNN
-from gnn_encoder.train.dev import DevSample
+from gnn_encoder.train.dev import DevSample, Mask
 
 log = logging.getLogger(__name__)
 ERRORS = 2.0  # standard errors by which a start must beat the identity: a dev sample is small, and the starts are many
@@ -77,10 +78,14 @@ def closed_form(
     if not near.sums:
         return None
     labelled = LabelledPassages.of(near.cached, near.labels.pairs, queries)
-    unmoved = Unmoved(near.cached, labelled, dev_queries, DEPTH)
-    query, column = np.nonzero(dev.relevant)
-    relevant = pl.DataFrame({"query": query, "passage": dev.pool[column]})
-    return best_form(labelled, unmoved, relevant, unit_length=cosine)
+
+    def pairs(mask: Mask) -> pl.DataFrame:
+        query, column = np.nonzero(mask)
+        return pl.DataFrame({"query": query, "passage": dev.pool[column]})
+
+    identical = NOBODY if dev.own is None else Identical(own=pairs(dev.own))
+    unmoved = Unmoved(near.cached, labelled, dev_queries, DEPTH, identical)
+    return best_form(labelled, unmoved, pairs(dev.relevant), unit_length=cosine)
 
 
 def starts_of(gnn: QueryPassageGNN, closed: ClosedForm | None = None) -> list[Start]:

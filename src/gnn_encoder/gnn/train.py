@@ -181,6 +181,7 @@ def train_on_embeddings(
     if start is not None:
         scores = [row["dev_rr10"] for row in history if row["dev_rr10"] is not None]
         if start.restore(gnn, max(scores, default=start.value)):
+            history.append({"phase": "gnn", "step": 0, "loss": None, "dev_rr10": start.value})
             task.calibrate()  # for phase two
     return history
 

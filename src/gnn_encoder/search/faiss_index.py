@@ -92,9 +92,12 @@ def new_index(factory: str, dimension: int) -> Any:
     if isinstance(index, faiss.IndexPreTransform):
         chain: Any = index.chain
         for i in range(chain.size()):
-            name = type(faiss.downcast_VectorTransform(chain.at(i))).__name__
-            if name not in KEEPING:  # PCA and ITQ take off the passages' mean, and L2norm the vectors' lengths
-                raise UserError(f"{told}: its {name} changes inner products, which rank the passages; take OPQ or RR")
+            step = faiss.downcast_VectorTransform(chain.at(i))
+            name = type(step).__name__
+            # PCA and ITQ take off the passages' mean, L2norm the vectors' lengths, and a short RR some dimensions.
+            if name not in KEEPING or (step.d_out < step.d_in and name != "OPQMatrix"):
+                cure = f"take OPQ or RR{dimension}"
+                raise UserError(f"{told}: its {name} changes inner products, which rank the passages; {cure}")
     return index
 
 

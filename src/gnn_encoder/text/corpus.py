@@ -43,10 +43,12 @@ def origin_of(model: Path, *texts: Path) -> Origin:
 
 
 def same_encoder(model: Path, matrix: Path) -> Path | None:
-    """`matrix` if it exists and is by the E_P of the dual-encoder in `model`, so that it can be reused; else None."""
+    """`matrix` if it is of the passages and by the E_P of the dual-encoder in `model`, so that it can be reused."""
     if not (matrix / MANIFEST).is_file():
         return None
-    return matrix if read_manifest(matrix).model_fingerprint == DualEncoder.passage_fingerprint(model) else None
+    made, origin = read_manifest(matrix), origin_of(model, project.PASSAGES)
+    same = made.model_fingerprint, made.input_fingerprint
+    return matrix if same == (origin.model_fingerprint, origin.input_fingerprint) else None
 
 
 def encode_corpus(encoder: DualEncoder, inputs: Inputs, folder: Path, *, batch_tokens: int, **how: Any) -> None:

@@ -61,6 +61,11 @@ def resolve(model: str) -> str:
     return str(folder)
 
 
+def own_folder(params: Encoder) -> list[Path]:
+    """The base model's folder, if it is one: what goes on with another's vectors would mix both."""
+    return [folder for folder in [Path(resolve(params.model))] if folder.is_dir()]
+
+
 @dataclass(frozen=True)
 class Source:
     """Where a pretrained model comes from: `encoder.model`, `encoder.revision` and `encoder.trust_remote_code`."""

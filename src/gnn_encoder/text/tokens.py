@@ -97,7 +97,7 @@ def open_tokens(
     """
     max_tokens = max_tokens or tokenizer.model_max_length
     uncut(tokenizer)
-    state = tokenizer._tokenizer.to_str()
+    state = tokenizer._tokenizer.to_str(), tokenizer.sep_token  # which stands between title and text
     key = fingerprint(table, Path(__file__), tokenizer=state, max_tokens=max_tokens, prefix=prefix)
     make = partial(_tokenise, table, tokenizer, max_tokens, prefix)
     return TextTokens.open(cached(folder, table.stem, key, make, keep=KEPT))
