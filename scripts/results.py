@@ -100,7 +100,6 @@ def readme_table() -> Table:
         "hybrid of BM25, dense and the log: two look-ups more",
     ]
     rows = [list(row) for row in zip(labels, *map(scores, SHOWN), strict=True)]
-    rows = [[label, *(f"**{cell}**" if label[0] == "*" else cell for cell in cells)] for label, *cells in rows]
     titles = [read_json(RESULTS / name / "record.json", Record).title for name in SHOWN]
     return Table(columns=["RR@10", *titles], rows=rows)
 

@@ -32,6 +32,11 @@ class Articles(BaseDocs):
         return Article
 
 
+class Away(Articles):
+    def docs_iter(self) -> Iterator[Article]:
+        raise ConnectionError("no route to host")
+
+
 @pytest.fixture
 def register(tmp_path: Path) -> Iterator[Register]:
     """Registers NAME/train and NAME/test for the time of a test."""
@@ -85,6 +90,7 @@ def test_what_a_user_cannot_mend_is_left_out(register: Register, prepared: Prepa
 @pytest.mark.parametrize(
     ("made", "keys", "message"),
     [
+        ({"docs": Away()}, {"name": "bad"}, "bad/train: ir_datasets could not fetch or read it ('no route"),
         ({"docs": "d1\t \nd2\t\n"}, {"name": "bad"}, "data.name: no passages with a text; add some"),
         ({"qrels": QRELS | {"test": "q3 0 d9 1\n"}}, {"name": "bad"}, "qrels of split test: no query has a positive"),
         ({}, {}, "data.name is null: source ir_datasets needs the set's name, such as beir/scifact; set data.name"),

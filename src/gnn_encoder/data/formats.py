@@ -253,7 +253,7 @@ def split_names(name: str) -> dict[str, str]:
 
 
 def _documents(name: str, found: Any) -> Iterator[tuple[Place, Passage]]:
-    for number, document in enumerate(found.docs_iter()):
+    for number, document in enumerate(_read(name, found.docs_iter)):
         place, titled = f"{name}, document {number}", {"title", "text"} <= set(document._fields)
         title, text = (document.title, document.text) if titled else ("", document.default_text())
         texts = check_string(place, "title", title or ""), check_string(place, "text", text or "")
@@ -262,7 +262,7 @@ def _documents(name: str, found: Any) -> Iterator[tuple[Place, Passage]]:
 
 def _asked(name: str, found: Any, empty: set[Place]) -> Iterator[tuple[Place, Query]]:
     """The queries of a split; those without a text are added to `empty` instead."""
-    for number, query in enumerate(found.queries_iter()):
+    for number, query in enumerate(_read(name, found.queries_iter)):
         place, text = f"{name}, query {number}", query.default_text() or ""
         if is_empty(text):
             empty.add(place)
@@ -271,10 +271,19 @@ def _asked(name: str, found: Any, empty: set[Place]) -> Iterator[tuple[Place, Qu
 
 
 def _judged(name: str, found: Any) -> Iterator[tuple[Place, Judgement]]:
-    for number, one in enumerate(found.qrels_iter()):
+    for number, one in enumerate(_read(name, found.qrels_iter)):
         place = f"{name}, judgement {number}"
         qid, pid = check_id(place, "query_id", one.query_id), check_id(place, "doc_id", one.doc_id)
         yield place, Judgement(qid, pid, int(one.relevance))
+
+
+def _read(name: str, rows: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+    """What is read of a data set, which may first be downloaded."""
+    try:
+        yield from rows()
+    except OSError as error:
+        cure = "see that the network is there, or put what it names into ~/.ir_datasets"
+        raise UserError(f"{name}: ir_datasets could not fetch or read it ({shorten(str(error))}); {cure}") from error
 
 
 def _package() -> Any:
