@@ -1,14 +1,12 @@
 """Judges runs: a passage is relevant by qrels or, where queries have answers, if it holds one of them.
 
-The runs are the project's or, for `gnn-encoder evaluate`, those of any software. Ablations are each an experiment of
-DVC a seed: what queues them, and means over seeds with paired differences, stand below.
+The runs are the project's or, for `gnn-encoder evaluate`, those of any software.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +21,8 @@ from gnn_encoder.data.answers import answered, judged_by_answers
 from gnn_encoder.data.prepare import JUDGED, read_rows
 from gnn_encoder.data.reading import place_of, read_judged
 from gnn_encoder.evaluate.measures import Comparison, answer_depth, compare, corrected, mean, parse, parts_by, per_query
-from gnn_encoder.evaluate.tables import NOTHING, Table, comparison, p_value, points
+from gnn_encoder.evaluate.tables import Table, p_value
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.project import CONTROL, MAIN, REFERENCE, title_of
 
 USUAL = ("RR@10", "nDCG@10", "R@50", "R@1000")  # what is measured of a user's run where no measure is named
 
@@ -171,66 +168,3 @@ def judge_runs(paths: Sequence[Path], qrels: Path, names: Sequence[str]) -> Judg
         against=mean(others[0]) if others else {},
         comparisons=corrected(compared),
     )
-
-
-FULL = "full"  # the ablation that changes nothing
-CONTROLS = (CONTROL, REFERENCE)  # systems of the same experiments, which are compared with it too
-
-
-def read_ablations(path: Path, names: Iterable[str] = ()) -> dict[str, list[str]]:
-    """Name -> the parameters that it sets, of each line of a file, or of those that are named."""
-    lines = (line.partition("#")[0].split() for line in path.read_text(encoding="utf-8").splitlines())
-    found = {name: settings for name, *settings in filter(None, lines)}
-    for name in names:
-        if name not in found:
-            raise UserError(f"{path}: has no ablation {name!r}; name some of {', '.join(found)}")
-    return {name: found[name] for name in names or found}
-
-
-def read_experiments(names: Iterable[str], seeds: Iterable[int]) -> tuple[pl.DataFrame, list[str]]:
-    """Values of queries in finished experiments, from DVC's cache, with ablation and seed; and which have none."""
-    from dvc.api import DVCFileSystem
-    from dvc.exceptions import DvcException
-    from dvc.scm import SCMError
-
-    path, found, missing = (project.evaluation(MAIN) / project.VALUES).as_posix(), [], []
-    for name, seed in product(names, list(seeds)):
-        try:
-            with DVCFileSystem(rev=f"{name}-{seed}").open(path, "rb") as file:
-                values = pl.read_parquet(file.read())
-        except (DvcException, SCMError, OSError):
-            missing.append(f"{name}-{seed}")
-            continue
-        # Of `full` the controls are kept, as ablations of their own names.
-        values = values.filter(pl.col("system").is_in([MAIN, *CONTROLS] if name == FULL else [MAIN]))
-        found.append(values.with_columns(ablation=pl.col("system").replace(MAIN, name), seed=pl.lit(seed)))
-    if not any(FULL in values["ablation"] for values in found):
-        cure = "queue it with scripts/queue_ablations.py, then `dvc queue start`; `dvc queue status` says what failed"
-        raise UserError(f"DVC has no values of an experiment of {FULL}, which all are compared with; {cure}")
-    return pl.concat(found), missing
-
-
-def ablation_tables(values: pl.DataFrame, measure: str) -> Iterator[Table]:
-    """A table a split: each ablation's mean, and its difference from `full`; a query's value is its mean over seeds."""
-    (measure,) = parse([measure])
-    for split, of in parts_by("split", values.filter(measure=measure)).items():
-        parts, rows = parts_by("ablation", of), []
-        compared = corrected({name: _compared(part, parts[FULL], name) for name, part in parts.items() if name != FULL})
-        for name, part in parts.items():
-            seeds = part.group_by("seed", maintain_order=True).agg(pl.col("value").mean())["value"]
-            spread = f"{points(min(seeds))} to {points(max(seeds))}" if len(seeds) > 1 else NOTHING
-            cells = [points(sum(seeds) / len(seeds)), f"{len(seeds)}: {spread}", comparison(compared.get(name))]
-            rows.append([title_of(name), *cells])
-        columns = ["Ablation", measure, "seeds: lowest to highest", f"against {FULL}"]
-        note = "Differences are of each query's mean over the seeds that both have; p after Holm's correction for "
-        title = f"{split.capitalize()} queries, points of 100"
-        yield Table(title=title, columns=columns, rows=rows, note=f"{note}{split}.")
-
-
-def _compared(ablation: pl.DataFrame, full: pl.DataFrame, name: str) -> Comparison:
-    """The ablation minus `full`, over the queries and seeds that both have."""
-    both = ablation.join(full, on=["seed", "qid"], suffix="_full", maintain_order="left")
-    if both.is_empty():
-        raise UserError(f"ablation {name}: no seed that {FULL} has too; queue both with the same seeds")
-    means = both.group_by("qid", maintain_order=True).agg(pl.col("value", "value_full").mean())
-    return compare(means["value"].to_numpy(), means["value_full"].to_numpy(), FULL)
