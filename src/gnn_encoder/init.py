@@ -170,10 +170,9 @@ def _values(
     for training, most in (sizes | {"train_cross_encoder": few}).items():
         usual = base.value("train_dual_encoder" if training == "train_retriever" and not retrieves else training)
         size = choose(f"{training}.batch_size", most)
-        queries = usual.steps * usual.batch_size
-        if usual is base.train_dual_encoder:
-            queries = max(queries, 2 * min(n, READ_TWICE))
-        choose(f"{training}.steps", ceil(min(queries, MOST_PASSES * n) / size))
+        twice = 2 * min(n, READ_TWICE) if usual is base.train_dual_encoder else 0
+        queries = min(max(usual.steps * usual.batch_size, twice), MOST_PASSES * n)
+        choose(f"{training}.steps", ceil(queries / size))
     choose("denoise.queries", READ_TWICE if READ_TWICE < n else None)
     depth = choose("mine_candidates.depth", max(2, min(base.mine_candidates.depth, passages // 2)))
     last = max(2, min(base.denoise.range_max, depth))

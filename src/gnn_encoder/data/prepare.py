@@ -137,8 +137,7 @@ def _not_in_splits(queries: dict[str, pl.DataFrame]) -> pl.DataFrame:
 def _warn_of_shared(queries: dict[str, pl.DataFrame]) -> None:
     keys = {split: query_keys(queries[split]["text"]) for split in SPLITS}
     if again := (~keys["train"].is_first_distinct()).sum():
-        cure = "give equal ones one id: Masked Graph Training sees the label of the other"
-        log.warning("warning: %d training queries repeat another; %s", again, cure)
+        log.warning("warning: %d training queries repeat another, whose label MGT sees; give equal ones one id", again)
     for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
         if shared := keys[one].is_in(keys[other].implode()).sum():
             log.warning("warning: %d queries are in both %s and %s: measures will flatter", shared, one, other)
