@@ -39,7 +39,7 @@ JOINT_BATCH = 100  # queries of a joint step of params.yaml; rates grow with the
 FEW = 2_000  # training queries, below which batches are smaller, and the GNN learns more slowly
 # Trainings read as many queries as the default's, but few queries not more often: further passes learn them by heart.
 MOST_PASSES = 10
-READ_TWICE = 5_000  # so many training queries M_de reads twice, as the default's
+READ_TWICE = 5_000  # most training queries that M_ce scores and M_de reads, twice as the default's; more take long
 UNKNOWN, CUT, FEW_QUERIES, FEW_DEV = 0.01, 0.05, 300, 50  # from where on there is a warning
 
 
