@@ -41,7 +41,7 @@ def read_experiments(names: Iterable[str], seeds: Iterable[int]) -> tuple[pl.Dat
     from dvc.scm import SCMError
 
     path, found, missing = (project.evaluation(MAIN) / project.VALUES).as_posix(), [], []
-    for name, seed in product(names, list(seeds)):
+    for name, seed in product(names, seeds):
         try:
             with DVCFileSystem(rev=f"{name}-{seed}").open(path, "rb") as file:
                 values = pl.read_parquet(file.read())

@@ -2,14 +2,15 @@
 
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
-from gnn_encoder.text.corpus import load_encoder, origin_of, same_encoder, write_matrix
+from gnn_encoder.text.corpus import load_encoder, origin_of, same_origin, write_matrix
 
 
 def main(stage: Stage) -> None:
     """Encode every passage, or copy the matrix of the system that training started from, if no weight has changed."""
     params, model = stage.params, project.encoder(stage.key)
     before = [path for path in stage.inputs if path.parent == project.EMBEDDINGS]
-    encoded, origin = same_encoder(model, before[0]) if before else None, origin_of(model, project.PASSAGES)
+    origin = origin_of(model, project.PASSAGES)
+    encoded = same_origin(origin, before[0]) if before else None
     write_matrix(load_encoder(model, params.encoder), stage.scratch, params, origin, encoded=encoded)
 
 

@@ -11,7 +11,7 @@ from gnn_encoder.base.tables import CANDIDATES, write_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.faiss_index import index_system, new_index
-from gnn_encoder.text.corpus import embed_judged, load_encoder, origin_of, same_encoder, write_matrix
+from gnn_encoder.text.corpus import embed_judged, load_encoder, origin_of, same_origin, write_matrix
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import own_folder
 from gnn_encoder.train.candidates import mine_candidates, rank_by_words
@@ -53,7 +53,7 @@ def main(stage: Stage) -> None:
         shutil.copytree(trained, model, ignore=shutil.ignore_patterns(WORK), dirs_exist_ok=True)
     distributed.barrier()
     encoder, origin = load_encoder(model, params.encoder), origin_of(model, project.PASSAGES)
-    write_matrix(encoder, of_model, params, origin, encoded=same_encoder(model, matrix))
+    write_matrix(encoder, of_model, params, origin, encoded=same_origin(origin, matrix))
     found = mine_candidates(encoder, of_model, "train", stage.work / "mined", params, "mine_candidates.depth")
     write_table(stage.unfinished(project.CANDIDATES.parent) / project.CANDIDATES.name, CANDIDATES, found)
 

@@ -14,7 +14,7 @@ from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import CONTROL, REFERENCE
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.faiss_index import index_system
-from gnn_encoder.text.corpus import embed_judged, load_encoder, origin_of, same_encoder, write_matrix
+from gnn_encoder.text.corpus import embed_judged, load_encoder, origin_of, same_origin, write_matrix
 from gnn_encoder.train.dual_encoder import ContrastiveTask, open_texts
 from gnn_encoder.train.examples import open_examples
 from gnn_encoder.train.loop import HISTORY, Task, parameter_group, write_history
@@ -27,8 +27,8 @@ def main(stage: Stage) -> None:
     model, matrix, index, runs = map(stage.unfinished, places)
     train(params, model, stage.work / "no_gnn")
     distributed.barrier()
-    encoder, encoded = load_encoder(model, params.encoder), same_encoder(model, project.embeddings(REFERENCE))
-    write_matrix(encoder, matrix, params, origin_of(model, project.PASSAGES), encoded=encoded)
+    encoder, origin = load_encoder(model, params.encoder), origin_of(model, project.PASSAGES)
+    write_matrix(encoder, matrix, params, origin, encoded=same_origin(origin, project.embeddings(REFERENCE)))
     where = CONTROL, matrix, index, runs, params
     distributed.on_first(lambda: index_system(embed_judged(encoder, params.encoder), *where))
 

@@ -25,7 +25,7 @@ from gnn_encoder.search.faiss_index import new_index
 from gnn_encoder.text.batches import padded, single_batch
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.pretrained import Source, read_stated, resolve
+from gnn_encoder.text.pretrained import Source, own_folder, read_stated
 from gnn_encoder.text.tokens import TextTokens, titled
 
 SAMPLE = 10_000  # most texts whose tokens are counted
@@ -138,7 +138,7 @@ def fit_params(source: str, path: Path | None, arguments: Sequence[str]) -> Iter
 
 def describe_base_model(params: Encoder) -> str:
     """How a base model is used, which must be one that can be trained; one of a hub is fetched by the run."""
-    if not Path(resolve(params.model)).is_dir():
+    if not own_folder(params):
         return f"{params.model} is no folder here: it will be taken from the hub"
     DualEncoder.from_pretrained(params).freeze_lower(params.frozen_layers)
     return read_stated(Source.of(params)).description(params)
@@ -171,8 +171,7 @@ def _values(
         usual = base.value("train_dual_encoder" if training == "train_retriever" and not retrieves else training)
         size = choose(f"{training}.batch_size", most)
         twice = 2 * min(n, READ_TWICE) if usual is base.train_dual_encoder else 0
-        queries = min(max(usual.steps * usual.batch_size, twice), MOST_PASSES * n)
-        choose(f"{training}.steps", ceil(queries / size))
+        choose(f"{training}.steps", ceil(min(max(usual.steps * usual.batch_size, twice), MOST_PASSES * n) / size))
     choose("denoise.queries", READ_TWICE if READ_TWICE < n else None)
     depth = choose("mine_candidates.depth", max(2, min(base.mine_candidates.depth, passages // 2)))
     last = max(2, min(base.denoise.range_max, depth))

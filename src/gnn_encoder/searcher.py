@@ -17,6 +17,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL, REGISTRY, read_registry
 from gnn_encoder.search.faiss_index import PID_TABLE, PIDS, PassageIndex, TableRows
+from gnn_encoder.text.corpus import load_encoder
 from gnn_encoder.text.encoder import DualEncoder
 
 
@@ -82,7 +83,7 @@ class Searcher:
             if len(passages) != opened.passages:
                 told = f"holds {opened.passages} passages, {project.PASSAGES} has {len(passages)}"
                 raise UserError(f"{opened.folder}: {told}; build the index again (`dvc repro`)")
-            encoder = DualEncoder.load(known.encoder(system), precision=load_params().encoder.precision).for_inference()
+            encoder = load_encoder(known.encoder(system), load_params().encoder)
             folders = project.index(LEXICAL), project.RUNS / HYBRID
             fused = HybridIndex.open(opened, system, *folders) if hybrid else None
             return cls(encoder, opened, fused, TableRows(opened.folder / PIDS, PID_TABLE), passages)

@@ -59,18 +59,19 @@ def test_interrupted_and_resumed_equals_undisturbed(tiny_model: Path, tmp_path: 
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_a_matrix_serves_again_for_the_same_passages_alone(
-    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_matrix_serves_again_for_the_same_passages_alone(tiny_model: Path, tmp_path: Path) -> None:
     encoder, (model, matrix, table) = dual_encoder(tiny_model), (tmp_path / name for name in ("model", "matrix", "p"))
-    monkeypatch.setattr(corpus.project, "PASSAGES", table)
     encoder.save(model)
     table.write_text("some")
+
+    def used(place: Path) -> Path | None:
+        return corpus.same_origin(corpus.origin_of(model, table), place)
+
     inputs = passage_inputs(encoder, TextTokens.of(["a b"], encoder.tokenizer))
     encode_corpus(encoder, inputs, matrix, batch_tokens=64, dtype="float16", origin=corpus.origin_of(model, table))
-    assert corpus.same_encoder(model, matrix) == matrix and corpus.same_encoder(model, tmp_path / "none") is None
+    assert used(matrix) == matrix and used(tmp_path / "none") is None
     table.write_text("others")
-    assert corpus.same_encoder(model, matrix) is None
+    assert used(matrix) is None
 
 
 QUERY, PASSAGE = np.arange(12) % 6, np.arange(12) * 5 % 6  # rows of the pairs

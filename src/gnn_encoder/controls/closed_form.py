@@ -65,6 +65,11 @@ class LabelledPassages:
         vectors = gather_rows(passages, rows).astype(np.float32)
         return cls(passages=rows, vectors=vectors, sums=sums, counts=counts, moment=moment)
 
+    def among(self, query: Rows, passage: Rows) -> tuple[Rows, Rows]:
+        """Of pairs those of a labelled passage: the query, and the passage's place here. *Shape:* (p,) each."""
+        kept = contains(self.passages, passage)
+        return query[kept], np.searchsorted(self.passages, passage[kept])
+
     def plus_mean(self, weight: float, *, unit_length: bool) -> Matrix:
         """h_p + weight * mean of p's labelled queries; of length 1 again where vectors have it. *Shape:* (l, d)."""
         if weight == 0:
@@ -213,11 +218,7 @@ def dev_values(
     # (q,): the score of the first relevant passage without a label, -inf where there is none
     unlabelled = np.where(relevant, top_scores, -np.inf).max(axis=1, initial=-np.inf).astype(np.float32)
     queries, own = unmoved.queries[rows], unmoved.identical.of_queries(rows).own
-    moving = [  # (p,) twice: queries, ascending, and the place among the labelled ones of what they ask for, and are
-        (query[moves], np.searchsorted(labelled.passages, passage[moves]))
-        for query, passage in ((query, passage), own.select("query", "passage").to_numpy().T)
-        for moves in (contains(labelled.passages, passage),)
-    ]
+    asked, same = labelled.among(query, passage), labelled.among(*own.select("query", "passage").to_numpy().T)
 
     def values(whitened: Matrix, forms: list[ClosedForm]) -> NDArray[np.float64]:
         total, scales = np.zeros(len(forms)), [form.scale(labelled.counts) for form in forms]
@@ -230,8 +231,7 @@ def dev_values(
         size = max(1, ENTRIES // len(whitened))
         for first in range(0, len(queries), size):
             part = slice(first, first + size)
-            ends = (np.searchsorted(of, [first, first + size]) for of, _ in moving)
-            found, itself = ((of[a:b] - first, place[a:b]) for (of, place), (a, b) in zip(moving, ends, strict=True))
+            found, itself = (_of_queries(pairs, first, size) for pairs in (asked, same))
             base, added = queries[part] @ labelled.vectors.T, queries[part] @ whitened.T
             for number, (scale, length) in enumerate(zip(scales, lengths, strict=True)):
                 scores = (base + added * scale) / length
@@ -244,6 +244,12 @@ def dev_values(
 
     together = (list(group) for _, group in groupby(forms, key=lambda form: form.ridge))
     return np.concatenate([values(labelled.sums @ some[0].whitener, some) for some in together])
+
+
+def _of_queries(pairs: tuple[Rows, Rows], first: int, size: int) -> tuple[Rows, Rows]:
+    """The pairs of `size` queries from `first` on, which is 0 then; queries ascend. *Shape:* (p,) each."""
+    low, high = np.searchsorted(pairs[0], [first, first + size])
+    return pairs[0][low:high] - first, pairs[1][low:high]
 
 
 def settings_of(

@@ -87,9 +87,9 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
     usable = {split: _usable(split, table["qid"], judged.get(split)) for split, table in texts.items()}
     drawn = draw_queries(data, usable, seed)
     queries = {name: _among(texts[origin], qids) for name, (origin, qids) in drawn.items()}
-    queries[UNLABELLED] = _not_in_splits(queries)
-    drawn[UNLABELLED] = "train", queries[UNLABELLED]["qid"]
-    qrels = {name: _among(judged.get(origin, JUDGED.to_frame()), qids) for name, (origin, qids) in drawn.items()}
+    keys = {split: query_keys(queries[split]["text"]) for split in SPLITS}
+    queries[UNLABELLED] = _not_in_splits(queries[UNLABELLED], keys)
+    qrels = {name: _among(judged.get(drawn[name][0], JUDGED.to_frame()), of["qid"]) for name, of in queries.items()}
     if data.passages is not None and data.passages < len(pids):
         judgements = pl.concat([qrels[name]["pid"] for name in SPLITS])
         pids = _sample_passages(folder / "passages.parquet", pids, judgements, data.passages, seed)
@@ -102,13 +102,8 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
         write_table(folder / "qrels" / f"{name}.parquet", QRELS, [qrels[name].select(QRELS.names).to_arrow()])
     counted = qrels["train"].filter(pl.col("count").is_not_null() & (pl.col("grade") > 0))
     write_table(folder / "counts.parquet", COUNTS, [counted.select(COUNTS.names).to_arrow()])
-    _warn_of_shared(queries)
-    statistics = {"passages": {"passages": len(pids)}}
-    for name, table in queries.items():
-        if len(table):
-            answers = int(table["answers"].list.len().sum())
-            counts = {"answers": answers} if answers else {"judgements": len(qrels[name])}
-            statistics[name] = {"queries": len(table)} | counts
+    _warn_of_shared(keys)
+    statistics = {"passages": {"passages": len(pids)}} | _counts(queries, qrels)
     for name, same in write_identical(folder, folder / "identical").items():
         if any(same.values()):
             statistics[name] |= same
@@ -125,17 +120,26 @@ def _read_queries(reader: Callable[[], Iterator[tuple[Place, Query]]]) -> pl.Dat
     return table
 
 
-def _not_in_splits(queries: dict[str, pl.DataFrame]) -> pl.DataFrame:
-    """The hidden queries, without those that a split has, whatever their case and punctuation: see `own_queries`."""
-    hidden, taken = queries[UNLABELLED], query_keys(pl.concat([queries[split]["text"] for split in SPLITS]))
-    found = hidden.filter(~query_keys(hidden["text"]).is_in(taken.implode()))
+def _counts(queries: dict[str, pl.DataFrame], qrels: dict[str, pl.DataFrame]) -> dict[str, dict[str, int]]:
+    """How many queries each table has, if any, and how many answers or judgements."""
+    found = {}
+    for name, table in queries.items():
+        if len(table):
+            answers = int(table["answers"].list.len().sum())
+            counts = {"answers": answers} if answers else {"judgements": len(qrels[name])}
+            found[name] = {"queries": len(table)} | counts
+    return found
+
+
+def _not_in_splits(hidden: pl.DataFrame, keys: dict[str, pl.Series]) -> pl.DataFrame:
+    """The hidden queries without those that a split has, whatever their case and punctuation: see `own_queries`."""
+    found = hidden.filter(~query_keys(hidden["text"]).is_in(pl.concat(keys.values()).implode()))
     if len(found) < len(hidden):
         log.info("unlabelled: %d of them are in train, dev or test too, and are left out", len(hidden) - len(found))
     return found
 
 
-def _warn_of_shared(queries: dict[str, pl.DataFrame]) -> None:
-    keys = {split: query_keys(queries[split]["text"]) for split in SPLITS}
+def _warn_of_shared(keys: dict[str, pl.Series]) -> None:
     if again := (~keys["train"].is_first_distinct()).sum():
         log.warning("warning: %d training queries repeat another, whose label MGT sees; give equal ones one id", again)
     for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):

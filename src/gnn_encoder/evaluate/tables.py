@@ -213,5 +213,4 @@ def claim_sentences(claim: Claim) -> list[str]:
 
 
 def _compared(splits: dict[str, Comparison]) -> str:
-    both = ((split, splits[split]) for split in ("test", "dev"))
-    return "; ".join(f"{split} {difference(of)}, {p_value(of.p)}" for split, of in both)
+    return "; ".join(f"{one} {difference(splits[one])}, {p_value(splits[one].p)}" for one in ("test", "dev"))

@@ -21,7 +21,7 @@ from gnn_encoder.gnn.network import GNNConfig, Informed, QueryPassageGNN
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import MGT, Params
 from gnn_encoder.pipeline.project import MAIN, REFERENCE
-from gnn_encoder.text.corpus import embed_passages, embed_queries, load_encoder, open_passages, same_encoder
+from gnn_encoder.text.corpus import embed_passages, embed_queries, load_encoder, open_passages, origin_of, same_origin
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
 
@@ -241,7 +241,7 @@ def open_informer(params: Params) -> tuple[CorpusGNN, DualEncoder, Path | None]:
     the graph stayed as it was. As in training, the nodes are M_de's or the encoder's.
     """
     trained = project.encoder(MAIN)
-    encoded = same_encoder(trained, project.embeddings(REFERENCE))
+    encoded = same_origin(origin_of(trained, project.PASSAGES), project.embeddings(REFERENCE))
     encoder = load_encoder(trained if encoded is None else project.encoder(REFERENCE), params.encoder)
     gnn = QueryPassageGNN.load(project.GNN)
     near, cached = Neighbourhood.open(gnn.config, gnn.config.dimension), gnn.config.cached_nodes

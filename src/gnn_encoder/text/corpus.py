@@ -42,13 +42,11 @@ def origin_of(model: Path, *texts: Path) -> Origin:
     return Origin(model_fingerprint=DualEncoder.passage_fingerprint(model), input_fingerprint=fingerprint(*texts))
 
 
-def same_encoder(model: Path, matrix: Path) -> Path | None:
-    """`matrix` if it is of the passages and by the E_P of the dual-encoder in `model`, so that it can be reused."""
+def same_origin(origin: Origin, matrix: Path) -> Path | None:
+    """`matrix` if it exists and has this origin, the same E_P and passages, so that it can be reused; else None."""
     if not (matrix / MANIFEST).is_file():
         return None
-    made, origin = read_manifest(matrix), origin_of(model, project.PASSAGES)
-    same = made.model_fingerprint, made.input_fingerprint
-    return matrix if same == (origin.model_fingerprint, origin.input_fingerprint) else None
+    return matrix if asdict(origin).items() <= asdict(read_manifest(matrix)).items() else None
 
 
 def encode_corpus(encoder: DualEncoder, inputs: Inputs, folder: Path, *, batch_tokens: int, **how: Any) -> None:

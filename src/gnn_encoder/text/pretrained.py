@@ -63,7 +63,8 @@ def resolve(model: str) -> str:
 
 def own_folder(params: Encoder) -> list[Path]:
     """The base model's folder, if it is one: what goes on with another's vectors would mix both."""
-    return [folder for folder in [Path(resolve(params.model))] if folder.is_dir()]
+    folder = Path(resolve(params.model))
+    return [folder] if folder.is_dir() else []
 
 
 @dataclass(frozen=True)
