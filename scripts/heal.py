@@ -24,7 +24,7 @@ def main() -> str | None:
     if any(Path(word).name == "dvc" for words in at_work.values() for word in words):
         return None
     for number, words in at_work.items():
-        if any(word.startswith("stages/") for word in words):
+        if any(word.startswith("stages/") for word in words) and "python" in words[0]:
             return f"process {number} of an earlier run is still at work here; wait for it, or `kill {number}`"
     Path(".dvc/tmp/rwlock").unlink(missing_ok=True)
     for record in (Path("dvc.lock"), *Path("pipelines").glob("*/dvc.lock")):

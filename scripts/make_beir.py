@@ -35,6 +35,8 @@ Qrels = dict[str, list[str]]  # the lines of each split
 
 def write(folder: Path, passages: Rows, queries: Rows, qrels: Qrels) -> None:
     """Write the files beside their place, one line at a time; making the passages may fill the qrels."""
+    if folder.exists():
+        raise UserError(f"{folder}: exists already; name a new folder, or remove it")
     with replacing(folder) as beside:
         (beside / "qrels").mkdir()
         for name, keys, rows in (("corpus", ("_id", "title", "text"), passages), ("queries", ("_id", "text"), queries)):
@@ -95,6 +97,7 @@ def cut(source: Path, folder: Path, size: Annotated[int, typer.Option("--words")
         for _, passage in found.passages():
             title, text = (passage.title, passage.text) if not is_empty(passage.text) else ("", passage.title)
             if is_empty(text):
+                judged.pop(passage.pid, None)
                 continue
             parts = blocks(text, size, overlap)
             for split, qid, grade in judged.pop(passage.pid, []):

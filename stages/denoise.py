@@ -11,6 +11,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.train.candidates import denoise, read_ranks, score_candidates
 from gnn_encoder.train.dev import sample_queries
+from gnn_encoder.train.examples import stream
 
 log = logging.getLogger(__name__)
 
@@ -20,7 +21,8 @@ def main(stage: Stage) -> None:
     params, settings, queries = stage.params, stage.params.denoise, project.queries("train")
     pairs = relevant_pairs(*project.tables("train"))
     candidates = read_ranks(project.CANDIDATES, end=settings.range_max)
-    rows = sample_queries(pairs, settings.queries or len(pairs), params.seed)
+    # A stream of its own: by that of the folds these queries would be the first that Masked Graph Training masks.
+    rows = sample_queries(pairs, settings.queries or len(pairs), stream(params.seed, "denoise"))
     asked = pl.col("query").is_in(pl.Series(rows, dtype=pl.Int32).implode())
     how = {"cross_encoder": project.CROSS_ENCODER, "max_length": params.train_cross_encoder.max_length}
     scored = score_candidates(candidates.filter(asked), queries, stage.work, params, **how)

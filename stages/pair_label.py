@@ -23,16 +23,16 @@ from gnn_encoder.train.examples import examples_from_candidates
 def main(stage: Stage) -> None:
     """Write what pre-training and fine-tuning learn from; queries.parquet and own.parquet are of pre-training."""
     params, pair, queries = stage.params, stage.params.pair, project.queries("train")
-    section, teacher = params.denoise, project.CROSS_ENCODER
+    teacher, last = project.CROSS_ENCODER, params.denoise.range_max
     if pair.teacher:
         own = pair.teacher, "pair.teacher", params
         teacher = stage.once("teacher", lambda folder: train_cross_encoder(*own, folder, "pair_teacher"))
     how = {"cross_encoder": teacher, "max_length": (pair.teacher or params.train_cross_encoder).max_length}
     pairs, counts = relevant_pairs(*project.tables("train")), dict[str, int]()
     if pair.pseudo_labels:
-        candidates = read_ranks(project.CANDIDATES, end=section.range_max)
+        candidates = read_ranks(project.CANDIDATES, end=last)
         scored = score_candidates(candidates, queries, stage.work / "labelled", params, **how)
-        examples, counts = denoise(scored, pairs, **section.thresholds)
+        examples, counts = denoise(scored, pairs, **pair.thresholds)
     else:  # all candidates that are not labelled are negatives (the paper's "w/o KD")
         examples = examples_from_candidates(pairs, read_ranks(project.CANDIDATES))
     pretraining, quality = examples, dict[str, Any]()
@@ -44,7 +44,7 @@ def main(stage: Stage) -> None:
         # The queries with hidden labels stand first among the unlabelled ones, and so have the same rows in both.
         hidden = relevant_pairs(*project.tables(UNLABELLED))
         scored = score_candidates(candidates, queries, stage.work / "unlabelled", params, **how)
-        pretraining, quality = label_unlabelled(scored, hidden, section)
+        pretraining, quality = label_unlabelled(scored, hidden, pair)
     elif pair.pseudo_labels:
         logging.getLogger(__name__).info(NOTHING_TO_LABEL)
     write_table(stage.scratch / "finetune.parquet", EXAMPLES, [examples.to_arrow()])

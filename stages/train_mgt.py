@@ -28,7 +28,7 @@ def main(stage: Stage) -> None:
     examples = open_examples(project.EXAMPLES, project.queries("train"))
     graphs = train.graphs_of(near, examples, mgt)
     dev = train.DevQueries(encoder, cached, params)
-    sample, nodes = dev.to_look_up(), open_nodes()
+    sample, nodes = dev.to_look_up, open_nodes()
 
     # Phase one, on embeddings by M_de.
     of_base = CachedEmbeddings(nodes, dev.embed(sample.queries))
@@ -38,9 +38,8 @@ def main(stage: Stage) -> None:
     # Phase two first scores the weights of phase one, so that its result never scores below them.
     over_corpus = mgt.softmax == "corpus"
     if mgt.joint.steps:
-        if not over_corpus and len(cached) > train.ENCODED_PASSAGES:
-            sample = dev.to_encode()
-            of_base = CachedEmbeddings(nodes, dev.embed(sample.queries))
+        if (joint_sample := dev.of_joint()) is not sample:
+            sample, of_base = joint_sample, CachedEmbeddings(nodes, dev.embed(joint_sample.queries))
         joint = supervise(examples, sample, mgt, mgt.joint, params.seed, before=mgt.alone.steps)
         start = GNNTask(gnn, graphs, joint, of_base, scale=encoder.scale).evaluate()
         encoder.freeze_lower(params.encoder.frozen_layers)

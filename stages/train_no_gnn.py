@@ -42,7 +42,7 @@ def train(params: Params, model: Path, work: Path) -> None:
         encoder.fix_passages()
     texts, examples = open_texts(encoder, queries, params.encoder), open_examples(project.EXAMPLES, queries)
     dev = DevQueries(encoder, cached, params)
-    sample = dev.to_look_up() if over_corpus else dev.to_encode()
+    sample = dev.of_joint()
     drawn = supervise(examples, sample, mgt, mgt.joint, params.seed, masked=False)
     # The loss: L(q) of `corpus_loss`, or Eq. 2, `batch_loss`.
     if over_corpus:

@@ -143,6 +143,12 @@ def log_of_clicks(folder: Path) -> Path:
     [
         ("beir", [], "120", "60 to train with (64 judgements), 15 dev, 15 test"),
         ("msmarco", [], "8", "3 to train with (4 judgements), 1 dev, 2 test, 1 without a label, which are left out"),
+        (
+            "shared",
+            [],
+            "120",
+            "60 to train with (64 judgements), 15 dev, 60 test, 15 without a label, which are left out",
+        ),
         ("dpr", ["data.name=trivia"], "6", "2 to train with (2 judgements), 1 dev, 1 test"),
         ("log", [], "5, 1 of them copies of another", "31 to train with (31 judgements), 5 dev, 4 test"),
     ],
@@ -151,6 +157,9 @@ def test_what_a_source_holds_is_told(
     source: str, arguments: list[str], passages: str, queries: str, tmp_path: Path
 ) -> None:
     path = log_of_clicks(tmp_path / "log") if source == "log" else TINY / source
+    if source == "again":  # test has the queries of train, and no other
+        source, path = "beir", Path(shutil.copytree(TINY / "beir", tmp_path / "again"))
+        shutil.copy(path / "qrels/train.tsv", path / "qrels/test.tsv")
     told = your_data(*arguments, source=source, path=os.path.relpath(path))
     assert Path(str(load_params().data.path)).is_absolute(), "a queued experiment runs in a copy of the project"
     assert told[:2] == [f"passages: {passages}", f"queries: {queries}"]

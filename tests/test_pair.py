@@ -5,7 +5,7 @@ import pytest
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.pair import accuracy, label_unlabelled
-from gnn_encoder.pipeline.params import Denoise
+from gnn_encoder.pipeline.params import Thresholds
 
 from .texts import PAIR, pairs
 
@@ -40,8 +40,8 @@ def test_accuracy_by_hand() -> None:
     assert none["accuracy_of_positives"] is None and none["accuracy_of_negatives"] is None
 
 
-def section(s_pos: float = 0.85) -> Denoise:
-    return Denoise(range_max=4, candidates=4, positive_threshold=s_pos, negative_threshold=0.1)
+def section(s_pos: float = 0.85) -> Thresholds:
+    return Thresholds(positive_threshold=s_pos, negative_threshold=0.1)
 
 
 def test_unlabelled_queries_by_hand() -> None:

@@ -80,7 +80,7 @@ class GNNEncoder:
         steps: of the optimiser; 0: the network stays as it starts.
         batch_size: queries.
         softmax: of the loss, over the passages of the "batch" (Eq. 12), or of the "corpus".
-        negatives: hard negatives of a query, drawn from its k best passages, besides those of the batch.
+        negatives: hard negatives of a query, of its k best passages, besides the batch's; only with softmax "batch".
         learning_rate: of AdamW.
         similarity: "cosine", for vectors of length 1, or "dot".
         temperature: the loss divides scores by it; 1 with "dot".

@@ -1,6 +1,7 @@
 """`gnn-encoder init --data SOURCE`: the data are read and checked once, and params.yaml gets values that fit them."""
 
 import shlex
+import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from math import ceil
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from gnn_encoder.base.files import SCRATCH, read_json
-from gnn_encoder.base.tables import UNLABELLED, count_rows
+from gnn_encoder.base.tables import SPLITS, UNLABELLED, count_rows
 from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.evaluate.measures import parse
 from gnn_encoder.gnn.masking import fold_count
@@ -28,6 +29,7 @@ from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.pretrained import Source, own_folder, read_stated
 from gnn_encoder.text.tokens import TextTokens, titled
 
+KILLED = "init-"  # of folders that are left where an init was killed
 SAMPLE = 10_000  # most texts whose tokens are counted
 WHOLE_PASSAGES, WHOLE_QUERIES = 0.95, 0.99  # shares that are read whole
 PAIR_TOKENS, SHORT_QUERY = 256, 16  # most tokens of a pair, and fewest to which queries are cut
@@ -84,7 +86,9 @@ def read_contents(params: Params, encoder: DualEncoder) -> Contents:
     """Read and check a source, as stage `prepare` does."""
     source, used = open_source(params.data), encoder.settings
     SCRATCH.mkdir(exist_ok=True)
-    with TemporaryDirectory(dir=SCRATCH) as place:
+    for left in SCRATCH.glob(f"{KILLED}*"):
+        shutil.rmtree(left)
+    with TemporaryDirectory(prefix=KILLED, dir=SCRATCH) as place:
         folder, whole = Path(place), params.data.model_copy(update={"train_queries": None, "passages": None})
         prepare(whole, source, folder, seed=params.seed)
         passages, queries = (
@@ -92,12 +96,13 @@ def read_contents(params: Params, encoder: DualEncoder) -> Contents:
             for table in (folder / "passages.parquet", folder / "queries" / "train.parquet")
         )
         counts = read_json(folder / "statistics.json", dict[str, dict[str, int]])
+        labelled = pl.concat([pl.read_parquet(folder / "queries" / f"{split}.parquet")["qid"] for split in SPLITS])
     texts = titled(passages["title"], passages["text"], encoder.tokenizer)
-    read = sum(sum(1 for _ in reader()) for reader in dict.fromkeys(source.queries.values()))
-    there = counts["train"]["queries"]
+    readers, there = dict.fromkeys(source.queries.values()), counts["train"]["queries"]
+    read = sum(sum(1 for _ in reader()) for reader in readers)  # ids of one file may be in two splits
     return Contents(
         counts=counts,
-        unlabelled=read - there - counts["dev"]["queries"] - counts["test"]["queries"],
+        unlabelled=read - (labelled.n_unique() if len(readers) == 1 else len(labelled)),
         trained=min(there, params.data.train_queries or there),
         passages=Sample.of([used.passage_prefix + text for text in texts], encoder),
         queries=Sample.of([used.query_prefix + text for text in queries["text"]], encoder),

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.pipeline.params import Denoise
+from gnn_encoder.pipeline.params import Thresholds
 from gnn_encoder.train.examples import examples_table
 
 log = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ NOTHING_TO_LABEL = (
 
 
 def label_unlabelled(
-    scored: pl.DataFrame, hidden: pl.DataFrame, section: Denoise
+    scored: pl.DataFrame, hidden: pl.DataFrame, section: Thresholds
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     """The EXAMPLES table of the unlabelled queries, and how often their pseudo-labels are right.
 
@@ -33,7 +33,7 @@ def label_unlabelled(
         count, highest = scored["query"].n_unique(), scored["score"].to_numpy().max()
         told = f"no candidate of {count} unlabelled queries scores above it; the highest score is {highest:.2f}"
         cure = "lower it, or train the teacher longer (train_cross_encoder.steps, or those of pair.teacher)"
-        raise UserError(f"denoise.positive_threshold is {s_pos}: {told}; {cure}")
+        raise UserError(f"pair.positive_threshold is {s_pos}: {told}; {cure}")
     counts = {
         "queries": scored["query"].n_unique(),
         "queries_with_a_pseudo_positive": len(examples),

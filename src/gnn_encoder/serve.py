@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Annotated, Any
 
 import faiss
@@ -27,7 +28,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 import gnn_encoder
 from gnn_encoder.base.distributed import cores
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.files import MANIFEST, is_empty, read_json
+from gnn_encoder.base.files import MANIFEST, is_empty
 from gnn_encoder.base.tables import count_rows, read_column
 from gnn_encoder.gnn.graph import open_labels
 from gnn_encoder.gnn.neighbourhood import open_explainer
@@ -118,16 +119,18 @@ class SearchAnswer(Answer):
     milliseconds: float
 
 
-def index_of(system: str) -> dict[str, Any]:
-    """The manifest of a system's index: it tells one build from another."""
-    return read_json(project.index(system) / MANIFEST, dict[str, Any])
+def builds(system: str) -> list[bytes]:
+    """The manifests of all that a system's explanations read: they tell one build from another, or from none."""
+    read = project.PREPARED, project.GRAPH, project.EDGE_FEATURES, project.GNN, project.encoder(REFERENCE)
+    manifests = (folder / MANIFEST for folder in (project.index(system), project.embeddings(REFERENCE), *read))
+    return [one.read_bytes() if one.is_file() else b"" for one in manifests]
 
 
 class Served:
     """An open system. One thread at a time answers all queries that wait, and one explains."""
 
     def __init__(self, name: str, *, hybrid: bool) -> None:
-        entry, self.name, self._built = registry().dense[name], name, index_of(name)
+        entry, self.name, self._built = registry().dense[name], name, builds(name)
         self.title, self.has_graph = entry.title + " and BM25" * hybrid, entry.kind == "graph"
         self._searching, self._explaining = threading.Lock(), threading.Lock()
         self._explainer: GraphExplainer | None = None
@@ -156,7 +159,7 @@ class Served:
     def explain(self, pid: str) -> dict[str, Any]:
         """What informed a passage; the first question opens the graph, which takes some seconds."""
         with self._explaining:
-            if index_of(self.name) != self._built:  # passages may have other rows now, and the graph other edges
+            if builds(self.name) != self._built:  # passages may have other rows now, and the graph other edges
                 raise UserError(f"{self.title} was built anew: restart the server, which searches the former build")
             self._explainer = self._explainer or GraphExplainer()
             return self._explainer.explain(pid)
@@ -261,6 +264,14 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a server at a name or address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def serve(*, host: str, port: int, systems: Sequence[str], hybrid: bool, allowed_hosts: Sequence[str]) -> None:
     """Serve the project in the current folder until SIGTERM or Ctrl-C, and then answer what has been accepted."""
     listening = listen(host, port)  # first, since opening systems takes seconds
@@ -270,7 +281,7 @@ def serve(*, host: str, port: int, systems: Sequence[str], hybrid: bool, allowed
     faiss.omp_set_num_threads(threads)
     # Unless names are allowed, clients may call the server on loopback by the names of loopback, elsewhere by any.
     own = [f"[{host}]" if ":" in host else host, *LOOPBACK]
-    hosts = [*own, *allowed_hosts] if allowed_hosts or own[0] in LOOPBACK else ["*"]
+    hosts = [*own, *allowed_hosts] if allowed_hosts or is_loopback(host) else ["*"]
     config = uvicorn.Config(
         create_app(systems, hybrid=hybrid, hosts=hosts),
         access_log=False,  # queries are people's own

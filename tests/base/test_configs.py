@@ -22,6 +22,7 @@ mgt: {layers: 2, gate: learned, edge_features: cross_encoder, masking: mgt, labe
 mgt.alone: {steps: 0}
 mgt.joint: {batch_size: 4096, encoder_learning_rate: 2.0e-6, gnn_learning_rate: 5.0e-5}  # 1024 on each of 4 GPUs
 # PAIR, section 4.2 and Table 5.
+pair: {positive_threshold: 0.9, negative_threshold: 0.1}
 pair.pretrain: {alpha: 0.1, batch_size: 4096, learning_rate: 3.0e-5, negatives: 4}  # 512 on each of 8
 pair.finetune: {alpha: 0.0}
 # Dual-Cross-Encoder, section 4.4.

@@ -58,16 +58,21 @@ def test_squad(script: Any, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"train\.json: not SQuAD's JSON \(KeyError 'paragraphs'\)"):
         script.squad(sets, tmp_path / "bad", 0.1)
     assert not (tmp_path / "bad").exists()
+    with pytest.raises(UserError, match="sets: exists already; name a new folder, or remove it"):
+        script.squad(sets / "test.json", sets, 0.1)
 
 
 def test_cut(script: Any, tmp_path: Path) -> None:
     """`the` is in all documents, `moss` in two, `fern` in one: fern weighs ln(4/2), moss ln(4/3), the nothing."""
     texts = {"d1": "The moss is green. The fern is green. The sand is dry.", "d2": "The moss is old.", "d3": "The the"}
+    texts["d4"] = ""  # what is judged of it is left out, as `prepare` does
     queries = {"q1": "Which moss and fern?", "q2": "the sand", "q3": "salt"}
     files = {
-        "corpus.jsonl": lines(*({"_id": pid, "title": "T", "text": text} for pid, text in texts.items())),
+        "corpus.jsonl": lines(
+            *({"_id": pid, "title": "T" * (text != " "), "text": text} for pid, text in texts.items())
+        ),
         "queries.jsonl": lines(*({"_id": qid, "text": text} for qid, text in queries.items())),
-        "qrels/train.tsv": "q1\td1\t2\nq1\td2\t0\n",
+        "qrels/train.tsv": "q1\td1\t2\nq1\td2\t0\nq1\td4\t1\n",
         "qrels/test.tsv": "q2\td1\t1\nq3\td1\t1\nq3\td9\t1\n",
     }
     long = write_files(tmp_path / "long", files)

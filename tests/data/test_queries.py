@@ -39,6 +39,16 @@ def test_without_counts_each_row_is_one(folder: Write) -> None:
     assert [row for _, row in source.judgements["train"]()][1:] == [(YEW, "p1", 1, 1), (YEW, "p2", 1, 2)]
 
 
+def test_rows_are_added_up_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that memory is that of the pairs: of 1,000 rows, here never more than 30 wait."""
+    seen, added = list[int](), module._added
+    monkeypatch.setattr(module, "WAITING", 20)
+    monkeypatch.setattr(module, "_added", lambda table, *keys: seen.append(len(table)) or added(table, *keys))
+    row = {"text": ["ash", "yew"], "pid": ["p1", "p2"], "count": [2, 3], "rows": [1, 1]}
+    found = module._summed(pl.DataFrame(row, module.LOGGED) for _ in range(500))
+    assert found.sort("text").rows() == [("ash", "p1", 1000, 500), ("yew", "p2", 1500, 500)] and max(seen) <= 30
+
+
 def test_hash_splits_have_their_shares_and_do_not_move() -> None:
     keys = [stable_hash(str(i)) for i in range(20_000)]
     found = [split_of(key, dev=0.1, test=0.2) for key in keys]

@@ -65,6 +65,7 @@ ADDED: dict[tuple[str, str], dict[str, str]] = {
         "\n[1]\n": "corpus.jsonl, line 6: '[1]' is not a JSON object; write one object a line",
         '{"_id": "1"\n': "line 5: '{\"_id\": \"1\"' is not JSON (Expecting ',' delimiter, column 12); write",
         '{"_id": "p2", "text": "again"}\n': "line 5, passage id: 'p2' is also the id in line 2; give each row",
+        '{"_id": "p2", "text": " "}\n': "corpus.jsonl, passage id: 'p2' is the id of a passage with a text and of one",
     },
     ("beir", "queries.jsonl"): {
         '{"_id": "q4", "text": "a"}\n': "queries.jsonl, line 5, query id: 'q4' is also the id in line 4; give",

@@ -11,6 +11,7 @@ from matplotlib.image import imread
 from gnn_encoder.evaluate import slices
 from gnn_encoder.evaluate.report import measures_of, recall_of, render, write_figures
 from gnn_encoder.evaluate.slices import won_and_lost_table
+from gnn_encoder.evaluate.tables import DATA, data_key
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 
@@ -57,7 +58,8 @@ def test_nothing_has_run(empty: Path) -> None:
 def test_what_is_missing_is_told(folder: Path, system: str) -> None:
     """The system was measured before `evaluate.significance` named the measure, which its values do not have."""
     path = project.measured(system) / project.VALUES
-    pl.read_parquet(path).with_columns(measure=pl.lit("R@5")).write_parquet(path)
+    values = pl.read_parquet(path).with_columns(measure=pl.lit("R@5"))
+    values.write_parquet(path, metadata={DATA: data_key()})
     text = text_of(render(load_params()))
     assert "Test queries: GNN-encoder, with what" in text and "Won and lost Not made" in text
 

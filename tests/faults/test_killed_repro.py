@@ -151,9 +151,13 @@ def test_a_living_dvc_is_left_alone(small: Project) -> None:
 
 
 def test_a_stage_that_outlived_its_dvc_is_told(small: Project) -> None:
-    """Two processes must not build one artifact."""
+    """Two processes must not build one artifact; who reads its script builds none."""
     (small.folder / "stages").mkdir()
     (small.folder / "stages" / "train.py").write_text("import time\ntime.sleep(60)\n")
+    notes(small).write_text("")
+    with subprocess.Popen(["tail", "-f", "stages/train.py"], cwd=small.folder, stdout=subprocess.DEVNULL) as reader:
+        assert heal(small) == "" and not notes(small).exists()
+        reader.kill()
     notes(small).write_text("")
     with subprocess.Popen([sys.executable, "stages/train.py"], cwd=small.folder) as stage:
         told = heal(small, status=1)

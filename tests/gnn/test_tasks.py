@@ -265,12 +265,15 @@ def test_dev_scores(world: World, name: str, monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("sampled", [None, 6])
 @pytest.mark.parametrize("world", ["training"], indirect=True)
 def test_the_control_over_the_corpus(world: World, monkeypatch: pytest.MonkeyPatch, sampled: int | None) -> None:
-    """E_Q alone learns; a corpus too large to be scored whole is drawn, with what is relevant and hard negatives."""
+    """E_Q alone learns; a corpus too large to be scored whole is drawn, with what is relevant or retrieved by M_de."""
     Case(world, "alone_over_a_sample" if sampled else "alone_over_the_corpus", monkeypatch)
-    negatives, passages = world.examples.negatives, torch.from_numpy(world.cached)
+    monkeypatch.setattr("gnn_encoder.gnn.tasks.RETRIEVED", 2)
+    passages = torch.from_numpy(world.cached)
+    with torch.no_grad():
+        best = (world.embeddings()[0] @ passages.half().float().T).topk(2).indices.numpy()
 
     def near(items: Rows) -> Rows:
-        return np.concatenate([negatives.values[slice(*negatives.offsets[i : i + 2])] for i in items])
+        return best[items].reshape(-1)
 
     def plain(number: int) -> Tensor:
         scale = torch.tensor(world.encoder.scale)

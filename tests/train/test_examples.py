@@ -163,7 +163,6 @@ def test_denoised_by_hand() -> None:
     assert table.rows() == expected
     assert counts == {
         "queries": 5,
-        "queries_without_positive_left_out": 1,
         "queries_given_their_lowest_candidate_as_negative": 1 + 0,
         "queries_without_negative": 2,
         "labelled_positives": 4,

@@ -101,7 +101,7 @@ def test_the_best_is_kept(tmp_path: Path, scores: list[float], kept: int) -> Non
 
 @pytest.mark.parametrize(
     ("steps", "evaluations", "at"),
-    [(47, 2, [0, 24, 47]), (47, 3, [0, 16, 32, 47]), (2, 8, [0, 1, 2]), (8, 1, [0, 8]), (1, 1, [0, 1])],
+    [(47, 3, [0, 16, 32, 47]), (5, 4, [0, 2, 3, 4, 5]), (2, 8, [0, 1, 2]), (8, 1, [0, 8]), (1, 1, [0, 1])],
 )
 def test_evaluations_are_spread_evenly(tmp_path: Path, steps: int, evaluations: int, at: list[int]) -> None:
     task = Toy(steps, [0.1] * len(at))

@@ -163,7 +163,8 @@ def write_identical(prepared: Path, folder: Path) -> dict[str, dict[str, int]]:
     write_table(folder / "copies.parquet", COPIES, [copies.to_arrow()])
     counts = {"passages": {"copies_of_another": len(copies)}}
     for split, table in queries.items():
-        pairs = relevant_pairs(table, prepared / "qrels" / f"{split}.parquet", passages)
+        qrels = prepared / "qrels" / f"{split}.parquet"
+        pairs = NO_PAIRS if split == UNLABELLED else relevant_pairs(table, qrels, passages)
         mine = _own_pairs(own.filter(pl.col("split") == split), pairs, identical)
         write_table(folder / f"{split}.parquet", OWN, [mine.to_arrow()])
         counts[split] = {"queries_that_are_passages": mine["query"].n_unique()}

@@ -198,6 +198,9 @@ def _write_passages(source: DataSource, path: Path, empty: list[str], left_out: 
     write_table(path, PASSAGES, batches, PICKED)
     pids = pl.read_parquet(path, columns=["pid"])["pid"]
     refuse_repeated(texts, pids, "passage id")
+    for pid in pids.filter(pids.is_in(pl.Series(empty, dtype=pl.String).implode()))[:1]:
+        both = f"{pid!r} is the id of a passage with a text and of one without; give each row its own"
+        raise UserError(f"{next(iter(source.files), 'data.name')}, passage id: {both}")
     if len(pids) < 2:
         found = "one passage alone, so that there is nothing to rank" if len(pids) else "no passages with a text"
         raise UserError(f"{next(iter(source.files), 'data.name')}: {found}; add some")

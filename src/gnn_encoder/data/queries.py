@@ -6,7 +6,7 @@ they have in common. The counts of a query and a passage are added up.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, partial
 from hashlib import blake2b
 from itertools import cycle, islice
@@ -27,6 +27,7 @@ from gnn_encoder.pipeline.params import Data
 log = logging.getLogger(__name__)
 FILE = "dual_cross.generator.file"
 PREDICTED = pa.schema([("pid", pa.string()), ("text", pa.string())])
+WAITING = 2**20  # rows of a log that are in memory before they are added up
 PASSAGES_AT_A_TIME = 2**17  # whose queries are in memory together: some hundred megabytes
 LOGS = ("log.tsv", "log.jsonl")
 LARGEST = 10**12  # so that millions of counts add up in 64 bits
@@ -64,8 +65,8 @@ def open_log(folder: Path, data: Data) -> DataSource:
 def read_log(path: Path, data: Data) -> Logged:
     """The pairs of a query and a passage that a log says, and how many rows and pairs are left out, by why."""
     rows = tqdm(_rows(path), desc="log", unit=" rows")
-    parts = [_added(pl.DataFrame(batch, LOGGED, orient="row"), "text", "pid") for batch in batched(rows)]
-    found = _added(pl.concat([LOGGED.to_frame(), *parts]), "text", "pid").with_columns(same=normal_form(pl.col("text")))
+    found = _summed(pl.DataFrame(batch, LOGGED, orient="row") for batch in batched(rows))
+    found = found.with_columns(same=normal_form(pl.col("text")))
     has_word = found["same"].str.contains(r"[\p{L}\p{N}]")
     wordless, found = found.filter(~has_word)["rows"].sum(), found.filter(has_word)
     # Each query as it was written most often; of several such texts the first in the alphabet.
@@ -85,6 +86,17 @@ def read_log(path: Path, data: Data) -> Logged:
     left_out = {"rows_without_a_word": int(wordless), "pairs_below_min_count": len(every) - len(pairs)}
     pairs = pairs.join(queries, on="same").select("qid", "text", "split", "pid", "count").sort("qid", "pid")
     return pairs, {name: count for name, count in left_out.items() if count}
+
+
+def _summed(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """All rows, equal ones added up whenever as many wait as there are pairs: memory is that of the pairs."""
+    found, waiting, rows = LOGGED.to_frame(), list[pl.DataFrame](), 0
+    for part in parts:
+        waiting.append(part)
+        rows += len(part)
+        if rows > max(len(found), WAITING):
+            found, waiting, rows = _added(pl.concat([found, *waiting]), "text", "pid"), [], 0
+    return _added(pl.concat([found, *waiting]), "text", "pid")
 
 
 def _added(found: pl.DataFrame, *keys: str) -> pl.DataFrame:

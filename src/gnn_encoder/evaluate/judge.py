@@ -21,7 +21,7 @@ from gnn_encoder.data.answers import answered, judged_by_answers
 from gnn_encoder.data.prepare import JUDGED, read_rows
 from gnn_encoder.data.reading import place_of, read_judged
 from gnn_encoder.evaluate.measures import Comparison, answer_depth, compare, corrected, mean, parse, parts_by, per_query
-from gnn_encoder.evaluate.tables import Table, p_value
+from gnn_encoder.evaluate.tables import DATA, Table, data_key, p_value
 from gnn_encoder.pipeline import project
 
 USUAL = ("RR@10", "nDCG@10", "R@50", "R@1000")  # what is measured of a user's run where no measure is named
@@ -77,7 +77,7 @@ class Judgements:
 
 def measure_systems(systems: Iterable[str], own: Collection[str], names: Sequence[str], folder: Path) -> pl.DataFrame:
     """As `read_values`; the runs of a branch's `own` systems are measured, and their values written below `folder`."""
-    parts = []
+    parts, of = [], {DATA: data_key()}
     for system in systems:
         if system not in own:
             parts.append(read_values([system]))
@@ -88,7 +88,7 @@ def measure_systems(systems: Iterable[str], own: Collection[str], names: Sequenc
             for table in Judgements(split).measure([read_run(project.run_file(system, split))], names)
         )
         (folder / system).mkdir(parents=True, exist_ok=True)
-        measured.write_parquet(folder / system / project.VALUES)
+        measured.write_parquet(folder / system / project.VALUES, metadata=of)
         parts.append(measured)
     return pl.concat(parts)
 

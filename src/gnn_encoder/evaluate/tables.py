@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from gnn_encoder.base.errors import UserError, without_controls
-from gnn_encoder.base.files import Form, read_json
+from gnn_encoder.base.files import Form, fingerprint, read_json
 from gnn_encoder.evaluate.measures import Comparison, Comparisons, Means, compare_with, means_by_system
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
@@ -19,6 +19,7 @@ from gnn_encoder.pipeline.project import CONTROL, HYBRID, LEXICAL, LOGGED, MAIN,
 
 log = logging.getLogger(__name__)
 SIGNIFICANT = 0.05
+DATA = "data"  # key of the metadata of measured values: what `data_key` was
 NOTHING = "–"  # where there is no number
 BETTER, WORSE = "▲", "▼"  # the report colours cells that begin with one of them
 HOW_TO_READ = (
@@ -116,12 +117,17 @@ def are_ours(systems: Iterable[str]) -> bool:
 
 
 def is_of_prepared(system: str) -> bool:
-    """Whether a system has been measured, and on the test queries that are prepared now."""
+    """Whether a system has been measured, and on the data that are prepared now."""
     values = project.measured(system) / project.VALUES
-    if not values.is_file() or not project.queries("test").is_file():
+    if not values.is_file() or not project.PASSAGES.is_file():
         return False
-    asked = pl.scan_parquet(project.queries("test"))
-    return pl.scan_parquet(values).filter(split="test").join(asked, on="qid", how="anti").collect().is_empty()
+    return pl.read_parquet_metadata(values).get(DATA) == data_key()
+
+
+def data_key() -> str:
+    """What tells data from others: the test queries, their judgements, and the ids of the passages that are ranked."""
+    test = [path for path in (project.queries("test"), project.qrels("test")) if path.is_file()]
+    return fingerprint(*test, pids=pl.read_parquet(project.PASSAGES, columns=["pid"])["pid"].str.join("\n").item())
 
 
 def of_other_data(params: Params, system: str) -> str:

@@ -119,13 +119,18 @@ class Supervision:
         items, masked = self.items(number)
         return draw_batch(self.examples, items, self.negatives, self._generator(number)), masked
 
+    @property
+    def draws_passages(self) -> bool:
+        """Whether a softmax over the corpus goes over a sample of it."""
+        return self.examples.n_passages > WHOLE
+
     def scored(self, number: int, near: Callable[[Rows], Rows]) -> CorpusSample:
         """The passages that step `number` scores: a small corpus whole, or else a sample.
 
         A sample certainly has all positives, and what is `near` the items, such as what their queries retrieve.
         """
         m = self.examples.n_passages
-        if m <= WHOLE:
+        if not self.draws_passages:
             return CorpusSample(np.arange(m), np.zeros(m, dtype=np.float32))
         items, _ = self.items(number)
         _, positives, _ = positives_of(self.examples, items)

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from gnn_encoder.base.matrix import Matrix, Rows, gather_rows
-from gnn_encoder.gnn.graph import members
 from gnn_encoder.gnn.masking import CorpusSample, Supervision, check_no_leak, positives_of, propagation_mask
 from gnn_encoder.gnn.neighbourhood import Neighbourhood, Subgraph
 from gnn_encoder.gnn.network import QueryPassageGNN
+from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.batches import WINDOW
 from gnn_encoder.text.corpus import embed_passages, embed_queries
 from gnn_encoder.text.device import device
@@ -22,6 +22,7 @@ from gnn_encoder.train.dual_encoder import Fixed, Representations, Texts, backwa
 from gnn_encoder.train.examples import Examples, local_part, local_share
 from gnn_encoder.train.loop import parameter_group
 
+RETRIEVED = 25  # passages of each query that the control's samples certainly have, as many as G's graph
 SCALE_RATE = 10.0  # of the learning rate of the scores' factor, in the GNN's
 FACTORS = tuple(2.0**step for step in range(-5, 6))  # of the encoder's 1 / temperature
 
@@ -253,12 +254,19 @@ class ControlTask:
         self.modules: dict[str, nn.Module] = {"encoder": texts.encoder}
         self._queries, self._supervision, self._passages = LearntEmbeddings(texts, dev_texts), supervision, passages
         self.steps, self._scale = supervision.steps, texts.encoder.scale
+        if supervision.draws_passages:  # which have what M_de retrieves, as GNN-encoder's have the ends of edges
+            batches = [supervision.items(number)[0] for number in range(self.steps)]
+            self._items = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *batches]))
+            asked = supervision.examples.queries[self._items]
+            with no_grad_eval(texts.encoder):
+                asked_by = embed_queries(texts.encoder, texts.query_tokens, texts.batch_tokens, asked)
+            self._retrieved, _ = array_top_k(passages, asked_by, RETRIEVED)
 
     def step(self, number: int) -> float:
         """Forward and backward of one batch by `corpus_loss`, in which h_p stands for h'_p."""
         (everybody, _), examples = self._supervision.items(number), self._supervision.examples
-        items, negatives = local_share(everybody), examples.negatives
-        sample = self._supervision.scored(number, lambda of: negatives.values[members(negatives.offsets, of)[0]])
+        items = local_share(everybody)
+        sample = self._supervision.scored(number, lambda of: self._retrieved[np.searchsorted(self._items, of)].ravel())
         queries, passages = self._queries.asked(examples.queries[items]), self._rows(sample.passages)
         loss = corpus_loss(queries.value, passages, sample, items, examples, self._scale, of=len(everybody))
         return backward(loss, queries)

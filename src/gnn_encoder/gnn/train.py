@@ -3,7 +3,7 @@
 import logging
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,8 @@ class DevQueries:
     def __init__(self, encoder: DualEncoder, cached: NDArray[Any], params: Params) -> None:
         table = project.queries("dev")
         self.tokens, self._encoder, self._params = open_queries(table, encoder), encoder, params
-        self._size = CACHED_QUERIES if len(cached) <= CACHED_PASSAGES else params.dev.queries
+        self._m = len(cached)
+        self._size = CACHED_QUERIES if self._m <= CACHED_PASSAGES else params.dev.queries
         pairs = relevant_pairs(table, project.POSITIVES, project.PASSAGES)
         hits = partial(answered, queries=table, passages=project.PASSAGES) if judged_by_answers(table) else None
         own = Identical.read(project.IDENTICAL, "dev").own
@@ -78,12 +79,15 @@ class DevQueries:
         with no_grad_eval(self._encoder):
             return embed_queries(self._encoder, self.tokens, self._params.encoder.batch_tokens, rows)
 
+    @cached_property
     def to_look_up(self) -> DevSample:
         """The sample that ranks passages of the cache: more queries rank a larger corpus than could be encoded."""
         return self._draw(size=self._size, whole=CACHED_PASSAGES)
 
-    def to_encode(self) -> DevSample:
-        """The sample that ranks passages which the encoder reads at each evaluation."""
+    def of_joint(self) -> DevSample:
+        """The sample of phase two and of the control: a smaller one where the encoder reads a larger corpus anew."""
+        if self._params.mgt.softmax == "corpus" or self._m <= ENCODED_PASSAGES:
+            return self.to_look_up
         return self._draw(size=self._params.dev.queries, whole=WHOLE)
 
 

@@ -133,12 +133,9 @@ class TrainCrossEncoder(Section):
     learning_rate: Rate
 
 
-class Denoise(Section):
-    """Which candidates M_ce calls positives and negatives."""
+class Thresholds(Section):
+    """Above which score of M_ce, 0..1, a candidate is a positive, and below which a hard negative."""
 
-    queries: Count | None = None
-    range_max: Count
-    candidates: Count
     positive_threshold: Fraction
     negative_threshold: Fraction
 
@@ -148,13 +145,21 @@ class Denoise(Section):
         return {"positive_threshold": self.positive_threshold, "negative_threshold": self.negative_threshold}
 
 
+class Denoise(Thresholds):
+    """Which candidates M_ce calls positives and negatives."""
+
+    queries: Count | None = None
+    range_max: Count
+    candidates: Count
+
+
 class PairStage(Contrastive):
     """One of the two training stages of PAIR."""
 
     alpha: Share
 
 
-class Pair(Section):
+class Pair(Thresholds):
     """PAIR: passage-centric similarity, pseudo-labels by M_ce, two stages (PAIR, section 3)."""
 
     teacher: TrainCrossEncoder | None
@@ -290,6 +295,7 @@ class Params(Section):
             ("denoise.range_max", "mine_candidates.depth"),
             ("dual_cross.views", "dual_cross.generated"),
             ("denoise.negative_threshold", "denoise.positive_threshold"),  # or one passage is both labels
+            ("pair.negative_threshold", "pair.positive_threshold"),
         ):
             below, above = self.value(low), self.value(high)
             if below > above:

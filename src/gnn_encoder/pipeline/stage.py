@@ -195,7 +195,7 @@ def artifact(declared: Declared, params: Params, own_files: list[Path]) -> Itera
         yield stage
         distributed.barrier()
         if distributed.is_first():
-            _publish(stage, declared, aside, plain)
+            _publish(stage, declared, aside)
             shutil.rmtree(SCRATCH / name, ignore_errors=True)
     distributed.barrier()
 
@@ -217,7 +217,7 @@ def _only_here(declared: Declared) -> Iterator[None]:
         path.unlink()
 
 
-def _publish(stage: Stage, declared: Declared, aside: Path, params: dict[str, Any]) -> None:
+def _publish(stage: Stage, declared: Declared, aside: Path) -> None:
     """Move metrics, plots and the artifacts into place. What resuming needs goes aside first.
 
     It is not deleted before the artifacts are in place: a kill in between would lose a whole training.
@@ -231,9 +231,9 @@ def _publish(stage: Stage, declared: Declared, aside: Path, params: dict[str, An
     for output in declared.outs:
         made = stage.unfinished(output)
         if not (made / MANIFEST).exists():
-            # The fingerprint is of the content, not of the code or the inputs: an artifact that is made again with the
-            # same content must not make later stages run again, and one with other content must not pass for it.
-            write_json(made / MANIFEST, {"fingerprint": fingerprint(made, params=params), "params": params})
+            # Of the content, not of code, inputs or parameters: an artifact that is made again with the same content
+            # must not make later stages run again, and one with other content must not pass for it.
+            write_json(made / MANIFEST, {"fingerprint": fingerprint(made)})
         seal(made)
         publish(made, output)
 

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,6 +30,7 @@ from gnn_encoder.search.exact import Ranking, top
 ANALYSIS = "analysis.json"
 K1, B = 0.9, 0.4
 FEWEST = 64  # queries of a thread
+WORDS_KEPT = 2**20  # whose stems stay in memory
 BLOCK = 2**20  # passages whose scores are in memory at a time, which a processor caches
 logging.getLogger("bm25s").setLevel(logging.WARNING)  # importing bm25s sets DEBUG
 
@@ -43,7 +44,7 @@ def word_splitter(stop_words: StopWords | None, stemmer: Stemmer | None) -> Call
     if stemmer is not None:
         from nltk.stem.snowball import SnowballStemmer  # takes half a second to import
 
-        stem = cache(SnowballStemmer(stemmer).stem)
+        stem = lru_cache(WORDS_KEPT)(SnowballStemmer(stemmer).stem)
 
     def split(text: str) -> list[str]:
         kept = [word for word in words(text) if word not in unwanted]
@@ -91,7 +92,7 @@ class BM25Index:
         except FileNotFoundError as error:
             raise not_built(error.filename) from error
         except (ValueError, TypeError, EOFError) as error:  # of JSON and of numpy
-            raise UserError(f"{folder}: damaged ({error}); make it again (`dvc repro -f bm25`)") from error
+            raise UserError(f"{folder}: damaged ({error}); make it again (`dvc repro -f first_retrievers`)") from error
 
     @property
     def passages(self) -> int:

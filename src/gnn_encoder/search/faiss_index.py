@@ -32,7 +32,7 @@ TRAINING_BYTES = 2**30  # size of the float32 sample that quantisers learn from
 CURE = "take Flat, HNSW32, IVF256,Flat or another string of FAISS's index factory, or fewer lists or centroids"
 PROBED = 16  # of an inverted file's lists, one in so many is searched, and at least 8 are
 KEEPING = ("OPQMatrix", "RandomRotationMatrix", "HadamardRotation", "RemapDimensionsTransform")  # inner products
-GROUPS_KEPT = 128  # row groups of a table that stay in memory between queries
+KEPT = 2**27  # bytes of a table that stay in memory between queries, and one row group more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +210,8 @@ class TableRows:
         metadata = self._file.metadata
         sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
         self._starts = np.cumsum([0, *sizes])
-        self._group = lru_cache(maxsize=GROUPS_KEPT)(self._file.read_row_group)
+        largest = max((metadata.row_group(group).total_byte_size for group in range(len(sizes))), default=0)
+        self._group = lru_cache(maxsize=1 + KEPT // max(1, largest))(self._file.read_row_group)
 
     def __len__(self) -> int:
         return int(self._file.metadata.num_rows)

@@ -111,7 +111,7 @@ class DualEncoder(TextModel):
         self.query, self.passage, self.settings = query, passage, settings
 
     @classmethod
-    def from_pretrained(cls, params: Encoder, *, pair_length: int | None = None) -> Self:
+    def from_pretrained(cls, params: Encoder) -> Self:
         """Start from the base model of `params.yaml`, which is used as its own files state where that says nothing."""
         source = Source.of(params)
         stated = read_stated(source)
@@ -121,9 +121,7 @@ class DualEncoder(TextModel):
         check_model(params.model, model, tokenizer)
         for name in ("query_length", "passage_length"):
             allow_length(model, tokenizer, f"encoder.{name}", getattr(params, name))
-        allow_length(model, tokenizer, "dual_cross.max_length", pair_length or 0)
-        taken = params.model_dump(include={*DualEncoderSettings.__annotations__})
-        settings = DualEncoderSettings(**taken, pair_length=pair_length)
+        settings = DualEncoderSettings(**params.model_dump(include={*DualEncoderSettings.__annotations__}))
         passage = model if params.shared else load_model(source, dropout=params.dropout)
         return cls(model, passage, tokenizer, settings, params.precision).to(device())
 
@@ -139,6 +137,10 @@ class DualEncoder(TextModel):
         query = load_model(Source(str(folder)), dropout=dropout)
         passage = query if settings.shared else load_model(Source(str(folder / "passage")), dropout=dropout)
         return cls(query, passage, load_tokenizer(Source(str(folder))), settings, precision).to(device())
+
+    def read_pairs(self, length: int) -> None:
+        """Let E_P read a query and a passage from now on, of at most so many tokens together."""
+        self.settings = replace(self.settings, pair_length=length)
 
     def save(self, folder: Path) -> None:
         """Write a folder that `AutoModel` opens as the query encoder (passage encoder in `passage/` if separate)."""

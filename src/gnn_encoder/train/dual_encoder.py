@@ -100,13 +100,12 @@ class Texts:
     """Queries and passages as batches for an encoder, which reads `batch_tokens` padded tokens at a time.
 
     With gradient it reads at a time what `chunk_size` passages of most tokens have. A Dual-Cross-Encoder reads passages
-    together with the training query that each was drawn for, or, in pre-training, `alone`.
+    together with the training query that each was drawn for.
     """
 
     encoder: DualEncoder
     query_tokens: TextTokens
     passage_tokens: TextTokens
-    alone: bool = False
     batch_tokens: int = 2**31
     chunk_size: int = 2**31
 
@@ -139,7 +138,7 @@ class Texts:
         (Dual-Cross-Encoder Eq. 8).
         """
         rows, length = batch.passages[part], self.encoder.settings.pair_length
-        if self.alone or length is None:
+        if length is None:
             return self.passages(rows)
         texts = self.query_tokens, batch.asked[part], self.passage_tokens, rows
         return Inputs.pairs(*texts, self.encoder.template, length).batch()

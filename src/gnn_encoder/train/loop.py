@@ -151,20 +151,20 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.last, self.best_path = self.folder / "last.pt", self.folder / "best.pt"
-        self.every = math.ceil(self.task.steps / self.evaluations) if self.evaluations else 0
+        self.scored = {math.ceil(n * self.task.steps / self.evaluations) for n in range(1, self.evaluations + 1)}
         self.saved = time.monotonic()
         distributed.barrier()
         if self.last.exists():
             vars(self).update(load_checkpoint(self.last, self.task.modules, self.optimizer))
             log.info("%s: resuming at step %d of %d", self.title, self.step, self.task.steps)
-        elif self.every:
+        elif self.scored:
             self.evaluate(self.start)
 
     def after_step(self, loss: float) -> None:
         self.step += 1
         self.history.append({"phase": self.name, "step": self.step, "loss": loss, "dev_rr10": None})
         is_over = self.step == self.task.steps
-        if self.every and (self.step % self.every == 0 or is_over):
+        if self.step in self.scored:
             self.evaluate()
         if time.monotonic() - self.saved > CHECKPOINT_SECONDS or is_over:
             self.save(self.last, self.optimizer)
