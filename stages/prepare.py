@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.files import MANIFEST, fingerprint, write_json
+from gnn_encoder.base.files import write_json
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.evaluate.measures import parse
@@ -22,8 +22,7 @@ def main(stage: Stage) -> None:
     k, passages = every.build_graph.k, count_rows(stage.scratch / project.PASSAGES.name)
     if k > passages:
         raise UserError(f"build_graph.k is {k}: there are {passages} passages; lower it")
-    made = {"data": params.data.model_dump(), "seed": params.seed}  # which `project.is_prepared` compares
-    write_json(stage.scratch / MANIFEST, {"fingerprint": fingerprint(stage.scratch, params=made), "params": made})
+    write_json(stage.scratch / project.MADE_BY.name, {"data": params.data.model_dump(), "seed": params.seed})
 
 
 def own_files(params: Params) -> list[Path]:

@@ -36,7 +36,7 @@ def looked_for(text: str) -> np.ndarray:
 def prepared(source: str) -> None:
     """Stage prepare has run with this source; params.yaml has insuranceqa."""
     made = {"data": load_params().data.model_dump() | {"source": source}, "seed": load_params().seed}
-    (project.PREPARED / "manifest.json").write_text(json.dumps({"params": made}))
+    project.MADE_BY.write_text(json.dumps(made))
 
 
 @pytest.fixture

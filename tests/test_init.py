@@ -127,6 +127,9 @@ def test_mistakes_are_one_line_and_change_nothing(arguments: list[str], message:
 # --- your data --------------------------------------------------------------------------------------------------------
 
 
+LEFT_OUT = "without a label, which are left out"
+
+
 def your_data(*arguments: str, source: str = "beir", path: Path | str = TINY / "beir") -> list[str]:
     return init("--data", source, "--path", str(path), MODEL, *arguments)
 
@@ -142,13 +145,8 @@ def log_of_clicks(folder: Path) -> Path:
     ("source", "arguments", "passages", "queries"),
     [
         ("beir", [], "120", "60 to train with (64 judgements), 15 dev, 15 test"),
-        ("msmarco", [], "8", "3 to train with (4 judgements), 1 dev, 2 test, 1 without a label, which are left out"),
-        (
-            "shared",
-            [],
-            "120",
-            "60 to train with (64 judgements), 15 dev, 60 test, 15 without a label, which are left out",
-        ),
+        ("msmarco", [], "8", f"3 to train with (4 judgements), 1 dev, 2 test, 1 {LEFT_OUT}"),
+        ("again", [], "120", f"60 to train with (64 judgements), 15 dev, 60 test, 15 {LEFT_OUT}"),
         ("dpr", ["data.name=trivia"], "6", "2 to train with (2 judgements), 1 dev, 1 test"),
         ("log", [], "5, 1 of them copies of another", "31 to train with (31 judgements), 5 dev, 4 test"),
     ],

@@ -68,9 +68,7 @@ def test_cut(script: Any, tmp_path: Path) -> None:
     texts["d4"] = ""  # what is judged of it is left out, as `prepare` does
     queries = {"q1": "Which moss and fern?", "q2": "the sand", "q3": "salt"}
     files = {
-        "corpus.jsonl": lines(
-            *({"_id": pid, "title": "T" * (text != " "), "text": text} for pid, text in texts.items())
-        ),
+        "corpus.jsonl": lines(*({"_id": pid, "title": text and "T", "text": text} for pid, text in texts.items())),
         "queries.jsonl": lines(*({"_id": qid, "text": text} for qid, text in queries.items())),
         "qrels/train.tsv": "q1\td1\t2\nq1\td2\t0\nq1\td4\t1\n",
         "qrels/test.tsv": "q2\td1\t1\nq3\td1\t1\nq3\td9\t1\n",

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.files import MANIFEST, read_json
+from gnn_encoder.base.files import read_json
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.section import Section
 
 DATA = Path("data")
 PREPARED = DATA / "prepared"
 PASSAGES = PREPARED / "passages.parquet"
+MADE_BY = PREPARED / "params.json"  # the parameters of stage prepare
 COUNTS = PREPARED / "counts.parquet"
 IDENTICAL = PREPARED / "identical"
 RUNS = DATA / "runs"
@@ -39,9 +40,8 @@ JUDGED = ("dev", "test")  # splits on which systems are measured
 
 def is_prepared(params: Params) -> bool:
     """Whether stage prepare has written its tables with the present parameters."""
-    manifest = PREPARED / MANIFEST
-    made = read_json(manifest, dict[str, Any]).get("params") if manifest.is_file() else None
-    return bool(made == {"data": params.data.model_dump(), "seed": params.seed})
+    made = read_json(MADE_BY, dict[str, Any]) if MADE_BY.is_file() else None
+    return made == {"data": params.data.model_dump(), "seed": params.seed}
 
 
 def queries(split: str) -> Path:
