@@ -35,8 +35,6 @@ Qrels = dict[str, list[str]]  # the lines of each split
 
 def write(folder: Path, passages: Rows, queries: Rows, qrels: Qrels) -> None:
     """Write the files beside their place, one line at a time; making the passages may fill the qrels."""
-    if folder.exists():
-        raise UserError(f"{folder}: exists already; name a new folder, or remove it")
     with replacing(folder) as beside:
         (beside / "qrels").mkdir()
         for name, keys, rows in (("corpus", ("_id", "title", "text"), passages), ("queries", ("_id", "text"), queries)):

@@ -24,12 +24,13 @@ def main(stage: Stage) -> None:
     title = project.title_of(stage.key)
     start = stage.once("pretrained", lambda folder: pretrain(params, folder, title))
     encoder = DualEncoder.load(start, dropout=params.encoder.dropout, precision=params.encoder.precision)
-    if stage.item == "paired":
-        encoder.read_pairs(section.max_length)
     file = project.EXAMPLES if section.examples == "denoised" else project.BM25_EXAMPLES
     examples, part = open_examples(file, queries, scored=True), "dual_cross.finetune"
     texts = open_texts(encoder, queries, params.encoder)
-    views = open_views(encoder, section) if stage.item == "paired" else None
+    views = None
+    if stage.item == "paired":
+        encoder.read_pairs(section.max_length)
+        views = open_views(encoder, section)
     train_dual_encoder(texts, examples, part, params, stage.scratch, title=title, views=views)
 
 

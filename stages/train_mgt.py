@@ -28,7 +28,7 @@ def main(stage: Stage) -> None:
     examples = open_examples(project.EXAMPLES, project.queries("train"))
     graphs = train.graphs_of(near, examples, mgt)
     dev = train.DevQueries(encoder, cached, params)
-    sample, nodes = dev.to_look_up, open_nodes()
+    sample, nodes = dev.looked_up, open_nodes()
 
     # Phase one, on embeddings by M_de.
     of_base = CachedEmbeddings(nodes, dev.embed(sample.queries))

@@ -212,7 +212,7 @@ class GNNEncoder:
             "labels": self._corpus.near.labels.pairs.sort("query", "passage").to_numpy(),
             "n_passages": np.array([self.graph_.m]),
         }
-        with replacing(folder) as beside:
+        with replacing(folder, own=True) as beside:
             self.gnn_.save(beside)
             save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, beside / ARRAYS)
             write_json(beside / PARAMS, self.get_params())

@@ -63,8 +63,6 @@ def export_system(system: str, to: str, folder: Path) -> list[Path]:
         raise UserError(f"--system is {system!r}: must be one of {', '.join(registry().dense)}")
     if to not in FORMATS:
         raise UserError(f"--to is {to!r}: must be one of {', '.join(FORMATS)}")
-    if folder.exists():
-        raise UserError(f"{folder}: exists already; name a new folder, or remove it")
     with replacing(folder) as beside:
         FORMATS[to](system, beside)
     return sorted(path for path in folder.rglob("*") if path.is_file())

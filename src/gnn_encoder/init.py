@@ -96,7 +96,8 @@ def read_contents(params: Params, encoder: DualEncoder) -> Contents:
             for table in (folder / "passages.parquet", folder / "queries" / "train.parquet")
         )
         counts = read_json(folder / "statistics.json", dict[str, dict[str, int]])
-        labelled = pl.concat([pl.read_parquet(folder / "queries" / f"{split}.parquet")["qid"] for split in SPLITS])
+        files = [folder / "queries" / f"{split}.parquet" for split in SPLITS]
+        labelled = pl.concat(pl.read_parquet(file, columns=["qid"]) for file in files)
     texts = titled(passages["title"], passages["text"], encoder.tokenizer)
     readers, there = dict.fromkeys(source.queries.values()), counts["train"]["queries"]
     read = sum(sum(1 for _ in reader()) for reader in readers)  # ids of one file may be in two splits

@@ -76,8 +76,13 @@ def check_room(folder: Path, needed: int, cure: str) -> None:
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[Path]:
-    """An empty folder beside `target`, which takes its place once it is filled, and goes if that fails."""
+def replacing(target: Path, *, own: bool = False) -> Iterator[Path]:
+    """An empty folder beside `target`, which takes its place once it is filled, and goes if that fails.
+
+    What stands there already is refused, unless it is the caller's `own`, which is replaced.
+    """
+    if target.exists() and not own:
+        raise UserError(f"{target}: exists already; name a new folder, or remove it")
     beside = target.with_name(f".{target.name}.partial")
     shutil.rmtree(beside, ignore_errors=True)
     try:

@@ -21,7 +21,7 @@ from gnn_encoder.base.runs import read_run
 from gnn_encoder.base.tables import read_column, with_title
 from gnn_encoder.evaluate.judge import Judgements, read_values
 from gnn_encoder.evaluate.measures import Comparison, compare, corrected, interval
-from gnn_encoder.evaluate.tables import NOTHING, Table, comparison, is_of_prepared, shortened
+from gnn_encoder.evaluate.tables import NOTHING, Table, are_of_prepared, comparison, shortened
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry, title_of
@@ -266,7 +266,7 @@ def cases_table(cases: list[dict[str, Any]], counts: dict[str, int]) -> Table:
 def won_and_lost_table(branch: str, measure: str) -> Table | None:
     """The test queries that a branch's main system, if measured, gains and loses most against its baseline."""
     systems = baseline, _ = registry().branches[branch].baseline, branch
-    if branch not in registry().systems or not all(map(is_of_prepared, systems)):
+    if branch not in registry().systems or not are_of_prepared(systems):
         return None
     values = read_values(systems).filter(split="test", measure=measure)
     if values["system"].n_unique() < len(systems):  # they are of an earlier measure

@@ -113,15 +113,16 @@ def are_ours(systems: Iterable[str]) -> bool:
     known = registry().systems
     if not any((project.measured(name) / project.VALUES).is_file() for name in known):
         return True
-    return all(name in known and is_of_prepared(name) for name in systems)
+    systems = list(systems)
+    return known.keys() >= set(systems) and are_of_prepared(systems)
 
 
-def is_of_prepared(system: str) -> bool:
-    """Whether a system has been measured, and on the data that are prepared now."""
-    values = project.measured(system) / project.VALUES
-    if not values.is_file() or not project.PASSAGES.is_file():
+def are_of_prepared(systems: Iterable[str]) -> bool:
+    """Whether systems have been measured, all on the data that are prepared now."""
+    values = [project.measured(system) / project.VALUES for system in systems]
+    if not all(file.is_file() for file in [*values, project.PASSAGES]):
         return False
-    return pl.read_parquet_metadata(values).get(DATA) == data_key()
+    return {pl.read_parquet_metadata(file).get(DATA) for file in values} <= {data_key()}
 
 
 def data_key() -> str:
@@ -134,7 +135,7 @@ def of_other_data(params: Params, system: str) -> str:
     """What to say where the figures of a system are not of the data that params.yaml names; else nothing."""
     if not (project.measured(system) / project.VALUES).is_file():
         return "nothing has run in this clone: these are the committed figures, whatever data params.yaml names"
-    if project.is_prepared(params) and is_of_prepared(system):
+    if project.is_prepared(params) and are_of_prepared([system]):
         return ""
     return f"these figures are of other data than {params.data.source}, which params.yaml now names: it has not run"
 

@@ -80,14 +80,14 @@ class DevQueries:
             return embed_queries(self._encoder, self.tokens, self._params.encoder.batch_tokens, rows)
 
     @cached_property
-    def to_look_up(self) -> DevSample:
+    def looked_up(self) -> DevSample:
         """The sample that ranks passages of the cache: more queries rank a larger corpus than could be encoded."""
         return self._draw(size=self._size, whole=CACHED_PASSAGES)
 
     def of_joint(self) -> DevSample:
         """The sample of phase two and of the control: a smaller one where the encoder reads a larger corpus anew."""
         if self._params.mgt.softmax == "corpus" or self._m <= ENCODED_PASSAGES:
-            return self.to_look_up
+            return self.looked_up
         return self._draw(size=self._params.dev.queries, whole=WHOLE)
 
 
