@@ -93,7 +93,7 @@ def readme_table() -> Table:
         "base model, untouched",
         "M_de, the dual-encoder that GNN-encoder starts from",
         "the control: M_de trained on by the same loss, without a graph",
-        "the best of one vector and no graph, as dev says: labels added",
+        "the best on dev of one vector a passage and no graph: labels added",
         "**GNN-encoder**, the default: with labels as edges",
         "above the control",
         "above the best without a graph",
