@@ -26,7 +26,7 @@ def main(stage: Stage) -> None:
     asked = pl.col("query").is_in(pl.Series(rows, dtype=pl.Int32).implode())
     how = {"cross_encoder": project.CROSS_ENCODER, "max_length": params.train_cross_encoder.max_length}
     scored = score_candidates(candidates.filter(asked), queries, stage.work, params, **how)
-    table, counts = denoise(scored, pairs, **settings.thresholds)
+    table, counts = denoise(scored, pairs, settings)
     write_table(stage.scratch / project.EXAMPLES.name, EXAMPLES, [table.to_arrow()])
     write_json(stage.scratch / "statistics.json", counts)
     for name, value in counts.items():

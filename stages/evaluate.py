@@ -18,13 +18,14 @@ from gnn_encoder.pipeline.stage import Stage, run
 
 def main(stage: Stage) -> None:
     """Measure, compare, write metrics and plots, print the tables."""
-    section, branch, shown = stage.params.evaluate, registry().branches[stage.key], registry().shown_with(stage.key)
+    section, branch = stage.params.evaluate, registry().branches[stage.key]
     names, (tested,) = list(parse(section.measures)), parse([section.significance], "evaluate.significance")
     measures, folder = map(stage.unfinished, (project.MEASURES / stage.key, project.evaluation(stage.key)))
-    values = measure_systems(shown, branch.systems, [*names, tested], measures)
+    values = measure_systems(branch.systems, [*names, tested], measures)
     values.write_parquet(folder / project.VALUES)
     means, by_query = means_by_system(values, names), parts_by("split", values.filter(measure=tested))
-    compared = compare_with(values, tested, {name: branch.baseline for name in shown if name != branch.baseline})
+    baselines = dict.fromkeys(branch.systems, branch.baseline)
+    compared = compare_with(values, tested, {one: other for one, other in baselines.items() if one != other})
     tables.tell(tables.results_table(stage.key, split, of, compared[split], tested) for split, of in means.items())
     properties = slices.query_properties(stage.params)
     sliced = {one: slices.slice_systems(of, properties[one], tested, branch.baseline) for one, of in by_query.items()}

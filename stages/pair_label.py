@@ -32,7 +32,7 @@ def main(stage: Stage) -> None:
     if pair.pseudo_labels:
         candidates = read_ranks(project.CANDIDATES, end=last)
         scored = score_candidates(candidates, queries, stage.work / "labelled", params, **how)
-        examples, counts = denoise(scored, pairs, **pair.thresholds)
+        examples, counts = denoise(scored, pairs, pair)
     else:  # all candidates that are not labelled are negatives (the paper's "w/o KD")
         examples = examples_from_candidates(pairs, read_ranks(project.CANDIDATES))
     pretraining, quality = examples, dict[str, Any]()

@@ -56,31 +56,30 @@ written, refused = partial(printed, "export"), partial(refusal, "export")
 
 @pytest.mark.parametrize(("system", "views"), [("gnn_encoder", 1), ("dual_cross", VIEWS)])
 def test_vectors(root: Path, system: str, views: int) -> None:
-    assert written("--to", "npy", "--system", system, "out") == ["out/ids.txt", "out/vectors.npy"]
-    found, pids = np.load("out/vectors.npy"), [f"p{i}" for i in range(N) for _ in range(views)]
-    assert found.dtype == np.float32 and Path("out/ids.txt").read_text().split() == pids
-    np.testing.assert_array_equal(found, open_matrix(project.embeddings(system)))
-    written("--to", "parquet", "--system", system, "table")
+    found, pids = open_matrix(project.embeddings(system)), [f"p{i}" for i in range(N) for _ in range(views)]
+    assert written("--to", "parquet", "--system", system, "table") == ["table/vectors.parquet"]
     table = pl.read_parquet("table/vectors.parquet")
     assert table["pid"].to_list() == pids and table["text"][-1] == f"text {N - 1} é"
-    np.testing.assert_array_equal(np.stack(table["vector"].to_numpy()), found)
+    vectors = np.stack(table["vector"].to_numpy())
+    assert vectors.dtype == np.float32
+    np.testing.assert_array_equal(vectors, found)
     written("--to", "faiss", "--system", system, "index")
-    _, rows = faiss.read_index("index/index.faiss").search(found[[3]], 3)
+    _, rows = faiss.read_index("index/index.faiss").search(vectors[[3]], 3)
     assert Path("index/ids.txt").read_text().split() == pids
-    assert rows[0].tolist() == np.argsort(-(found @ found[3]))[:3].tolist()
+    assert rows[0].tolist() == np.argsort(-(vectors @ vectors[3]))[:3].tolist()
 
 
 def test_vectors_of_other_passages_are_not_exported(root: Path) -> None:
     for ids in (["other", *(f"p{i}" for i in range(1, N))], [f"p{i}" for i in range(N + 1)]):
         write(project.PASSAGES, PASSAGES, ids, [""] * len(ids), ["text"] * len(ids))
-        assert "made of other passages than now" in refused("--to", "npy", "out")
+        assert "made of other passages than now" in refused("--to", "parquet", "out")
 
 
 @pytest.mark.parametrize(
     ("to", "file"),
     [
         ("faiss", project.index("gnn_encoder") / "index.faiss"),
-        ("npy", project.embeddings("gnn_encoder") / "embeddings.npy"),
+        ("parquet", project.embeddings("gnn_encoder") / "embeddings.npy"),
         ("beir", project.PASSAGES),
     ],
 )
@@ -93,11 +92,11 @@ def test_a_damaged_artifact_is_not_exported(root: Path, to: str, file: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--to", "csv", "out"), "--to is 'csv': must be one of sentence-transformers, npy, parquet, "),
-        (("--to", "npy", "--system", "bm25", "out"), "--system is 'bm25': must be one of untouched, "),
-        (("--to", "npy", "systems.yaml/out"), "systems.yaml/out: Not a directory; name a folder that can be"),
-        (("--to", "npy", "data"), "data: exists already; name a new folder, or remove it"),
-        (("--to", "npy", "--system", "pair", "out"), "data/embeddings/pair/manifest.json: not built yet"),
+        (("--to", "csv", "out"), "--to is 'csv': must be one of sentence-transformers, parquet, "),
+        (("--to", "parquet", "--system", "bm25", "out"), "--system is 'bm25': must be one of untouched, "),
+        (("--to", "parquet", "systems.yaml/out"), "systems.yaml/out: Not a directory; name a folder that can be"),
+        (("--to", "parquet", "data"), "data: exists already; name a new folder, or remove it"),
+        (("--to", "parquet", "--system", "pair", "out"), "data/embeddings/pair/manifest.json: not built yet"),
         (("--to", "sentence-transformers", "out"), "data/mgt/encoder/dual_encoder.json: not built"),
     ],
 )

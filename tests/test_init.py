@@ -75,7 +75,7 @@ def test_a_path_is_read_as_other_values_are_and_may_begin_at_home(
     shutil.copytree(TINY / "beir", tmp_path / "home" / "my #1")
     init("data.source=beir", 'data.path="~/my #1"')
     assert '  path: "~/my #1"' in "\n".join(lines()) and open_source(load_params().data).files
-    assert refused("data.path=~/no") == "data.path is ~/no: no such file or folder; correct it"
+    assert refused("data.path=~/no") == f"data.path is {tmp_path}/home/no: no such file or folder; correct it"
 
 
 def test_a_second_experiment_is_refused_and_single_values_are_not() -> None:

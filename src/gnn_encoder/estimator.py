@@ -30,6 +30,7 @@ from gnn_encoder.pipeline.section import Section, described
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.batches import WINDOW
 from gnn_encoder.text.device import device
+from gnn_encoder.text.pretrained import TEMPERATURES
 from gnn_encoder.train.dev import retrieved_pairs
 from gnn_encoder.train.examples import examples_from_candidates, to_examples
 from gnn_encoder.train.loop import History
@@ -83,7 +84,7 @@ class GNNEncoder:
         negatives: hard negatives of a query, of its k best passages, besides the batch's; only with softmax "batch".
         learning_rate: of AdamW.
         similarity: "cosine", for vectors of length 1, or "dot".
-        temperature: the loss divides scores by it; 1 with "dot".
+        temperature: the loss divides scores by it; None: 0.05 with "cosine", 1 with "dot".
         seed: the same seed, the same bytes on one machine.
 
     Attributes:
@@ -107,7 +108,7 @@ class GNNEncoder:
     negatives: Number = 1
     learning_rate: Rate = 1e-3
     similarity: Literal["cosine", "dot"] = "cosine"
-    temperature: Annotated[float, Field(gt=0)] = 0.05
+    temperature: Annotated[float, Field(gt=0)] | None = None
     seed: Number = 13
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -154,7 +155,8 @@ class GNNEncoder:
         sizes: dict[str, Any] = {"size": CACHED_QUERIES, "whole": CACHED_PASSAGES}
         dev = draw_dev(data.dev_pairs, data.dev_queries.__getitem__, data.passages, seed=self.seed, **sizes)
         supervision = supervise(examples, dev, mgt, mgt.alone, self.seed)
-        cached, factor = CachedEmbeddings(data.nodes, data.dev_queries[dev.queries]), new_factor(1 / self.temperature)
+        cached = CachedEmbeddings(data.nodes, data.dev_queries[dev.queries])
+        factor = new_factor(1 / (self.temperature or TEMPERATURES[self.similarity]))
         with torch.random.fork_rng(), TemporaryDirectory(prefix="gnn-encoder-") as folder:
             gnn = new_gnn(mgt, (d, None), self.similarity, seed=self.seed, heads=self.heads)
             how: dict[str, Any] = {"factor": factor, "mgt": mgt, "folder": Path(folder)}

@@ -18,7 +18,7 @@ from gnn_encoder import __version__
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import check_undamaged, read_json, replacing, write_json, write_text
-from gnn_encoder.base.matrix import Matrix, open_matrix, read_manifest, release, write_header
+from gnn_encoder.base.matrix import Matrix, open_matrix, read_manifest, release
 from gnn_encoder.base.tables import PASSAGES, SPLITS, count_rows, open_table
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import registry
@@ -46,7 +46,7 @@ its training data's.
 `sentence_transformers.SentenceTransformer("folder/of/this/file").encode(["a query"])` cuts, pools and scales queries
 as training did, and so does a text-embedding server.{also}
 
-{passages} Take the passages' vectors from `gnn-encoder export --to npy`, `parquet` or `faiss`.
+{passages} Take the passages' vectors from `gnn-encoder export --to parquet` or `faiss`.
 
 Written by gnn-encoder {version}, with these settings: `{told}`.
 
@@ -118,15 +118,6 @@ def card(system: str, settings: DualEncoderSettings, also: str) -> str:
     return CARD.format(settings=settings, also=also, **told)
 
 
-def export_npy(system: str, folder: Path) -> None:
-    """`vectors.npy` (float32) and `ids.txt`: line i is the passage of row i. Of several views each has a row."""
-    with (folder / "vectors.npy").open("wb") as file, (folder / IDS).open("w", encoding="utf-8") as ids:
-        write_header(file, np.dtype(np.float32), read_manifest(project.embeddings(system)).shape)
-        for passages, vectors in passage_parts(system):
-            file.write(np.ascontiguousarray(vectors).data)
-            ids.writelines(f"{pid}\n" for pid in passages["pid"].to_pylist())
-
-
 def export_parquet(system: str, folder: Path) -> None:
     """`vectors.parquet`: columns pid, title, text, vector (a list of float32 of fixed size)."""
     columns = read_manifest(project.embeddings(system)).shape[1]
@@ -188,7 +179,6 @@ def export_beir(system: str, folder: Path) -> None:
 
 FORMATS: dict[str, Callable[[str, Path], None]] = {
     "sentence-transformers": export_sentence_transformer,
-    "npy": export_npy,
     "parquet": export_parquet,
     "faiss": export_faiss,
     "beir": export_beir,

@@ -67,7 +67,7 @@ def inform(
     check_target(out, (passages, queries, qrels, dev_queries, dev_qrels, unlabelled))
     files, data = read_training_data(passages, queries, qrels, dev_queries, dev_qrels, unlabelled)
     odd = next(filter(None, (not_of_length(one.matrix, *UNIT, name=str(one.path)) for one in files)), None)
-    gnn = GNNEncoder(**(params if odd is None else {"similarity": "dot", "temperature": 1.0} | params))
+    gnn = GNNEncoder(**(params if odd is None else {"similarity": "dot"} | params))
     data.check_sizes(gnn.k, gnn.beta)
     matrix, m, rows = data.passages, len(data.passages), list[tuple[str, float, str, Matrix]]()
     if odd is not None:

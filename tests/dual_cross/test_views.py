@@ -81,6 +81,7 @@ def test_generated_queries_of_other_views(encoder: DualEncoder, tables: Path, mo
     ("text", "reference", "expected"),
     [
         *(("The CAT, sat!", "the cat sat", 1.0), ("x", "y", 0.0), ("?", "", 0.0)),  # case and punctuation do not count
+        *(("Größe", "große", 0.0), ("哪里", "哪里", 1.0)),
         *(("a b c d", "a x b d", 3 / 4), ("d c b a", "a b c d", 1 / 4), ("a b", "a b c d e f", 2 * (1 / 3) / (4 / 3))),
     ],
 )

@@ -50,6 +50,15 @@ def test_a_start_that_is_kept_is_the_best_of_the_history(monkeypatch: pytest.Mon
     assert history[-1]["step"] == 0 and history[-1]["dev_rr10"] > max(row["dev_rr10"] or 0 for row in history[:-1])
 
 
+@pytest.mark.parametrize(("similarity", "temperature"), [("cosine", 0.05), ("dot", 1.0)])
+def test_the_temperature_is_that_of_the_similarity(similarity: str, temperature: float) -> None:
+    usual, given, other = (
+        DATA.fit(similarity=similarity, softmax="batch", steps=2, **more).transform(DATA.passages)
+        for more in ({}, {"temperature": temperature}, {"temperature": 0.3})
+    )
+    assert usual.tobytes() == given.tobytes() != other.tobytes()
+
+
 def test_mapped_vectors_of_another_type(tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", DATA.passages.astype(np.float16))
     mapped = np.load(tmp_path / "p.npy", mmap_mode="r")

@@ -16,7 +16,7 @@ from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES
 from gnn_encoder.evaluate.slices import About, Properties
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.project import Registry, registry
+from gnn_encoder.pipeline.project import registry
 from gnn_encoder.pipeline.stage import find_stage
 
 from ..project import call_stage, declare
@@ -69,7 +69,7 @@ def query_properties(params: Params) -> dict[str, Properties]:
     return dict.fromkeys(("dev", "test"), (table, About(thirds=(0.5, 0.75), passage_length=48, left_out=())))
 
 
-def evaluate(folder: Path, branch: str = "gnn_encoder", known: Registry | None = None) -> str:
+def evaluate(folder: Path, branch: str = "gnn_encoder") -> str:
     """Run the stage in this process; returns what it tells."""
     for path in find_stage("evaluate", [branch], folder).inputs:  # what needs a model or a graph is replaced
         if not (folder / path).suffix:
@@ -78,7 +78,7 @@ def evaluate(folder: Path, branch: str = "gnn_encoder", known: Registry | None =
     with pytest.MonkeyPatch.context() as patch, chdir(folder), redirect_stderr(told):
         patch.setattr(logging.root, "handlers", [])  # so that the stage makes its own, which writes to stderr
         patch.setattr("gnn_encoder.evaluate.slices.query_properties", query_properties)
-        call_stage("evaluate", branch, informed=lambda params: INFORMED, registry=lambda: known or registry())
+        call_stage("evaluate", branch, informed=lambda params: INFORMED)
     logging.root.setLevel(level)
     return told.getvalue()
 

@@ -17,7 +17,6 @@ from gnn_encoder.evaluate.measures import compare, interval
 from gnn_encoder.evaluate.slices import THIRDS, About, Sliced
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.pipeline.project import registry
 from gnn_encoder.text.encoder import DualEncoder
 
 from ..texts import PAIR, pairs, write
@@ -47,18 +46,6 @@ def test_each_slice() -> None:
         assert replace(of.against["system"], p_holm=expected.p) == expected
     name, label = min(ps, key=lambda key: ps[key])
     assert found[name][label].against["system"].p_holm == pytest.approx(min(1, 4 * ps[name, label]))
-
-
-@pytest.mark.parametrize("products", [1, 17, 2**22])
-def test_nearest_is_the_best_of_all_cosines(monkeypatch: pytest.MonkeyPatch, products: int) -> None:
-    monkeypatch.setattr(slices, "PRODUCTS", products)
-    generator = np.random.default_rng(0)
-    queries, training = (generator.normal(size=(n, 5)).astype(np.float32) for n in (11, 23))
-    training[7] = 3 * queries[2]
-    norms = np.linalg.norm(queries, axis=1)[:, None] * np.linalg.norm(training, axis=1)
-    cosines = (queries.astype(float) @ training.T.astype(float) / norms).max(axis=1)
-    found = slices.nearest_similarity(queries, iter([training[:4], training[4:20], training[20:]]))
-    assert found.tolist() == cosines.round(3).tolist() and found[2] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -124,7 +111,7 @@ def test_the_stage() -> None:
         assert [found[name].n_unique() for name in ("similarity", "labelled", "cut")] == [3, 2, 2]
 
 
-def test_whom_a_table_of_slices_shows_and_what_its_note_says(measured: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whom_a_table_of_slices_shows_and_what_its_note_says(measured: Path) -> None:
     """Its rows: test_stage.py."""
     sliced = read_json(measured / project.METRICS / "gnn_encoder" / "slices.json", dict[str, Sliced])["test"]
     found = slices.slices_table("gnn_encoder", sliced, "test")
@@ -132,9 +119,6 @@ def test_whom_a_table_of_slices_shows_and_what_its_note_says(measured: Path, mon
     assert "more than 48 tokens" in found.note and "Answers" not in found.note
     unknown = replace(sliced, about=replace(ABOUT, left_out=("labelled", "cut")))
     assert "Answers judge these queries" in slices.slices_table("gnn_encoder", unknown, "test").note
-    known = registry().model_copy(update={"branches": {"built": registry().branches["pair"]}})  # without a main system
-    monkeypatch.setattr(slices, "registry", lambda: known)
-    assert slices.slices_table("built", sliced, "test").columns[2:] == ["M_de", "PAIR without L_P", "PAIR"]
 
 
 # --- what informs passages --------------------------------------------------------------------------------------------

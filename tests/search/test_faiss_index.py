@@ -39,7 +39,7 @@ def test_files_of_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert ids._file.metadata.row_group(0).num_rows == 70, "one is decoded for each hit"
     manifest = json.loads((tmp_path / "flat" / "manifest.json").read_text())
     assert len(manifest.pop("fingerprint")) == 32
-    assert manifest == {"factory": "Flat", "passages": 500, "views": 1, "dimension": 16, "system": "mine"}
+    assert manifest == {"factory": "Flat", "passages": 500, "views": 1, "dimension": 16}
 
 
 BAD = ["Flaat", "", "IVF,Flat", "PQ7", "IDMap,Flat", "LSH", "IVF600,Flat", "HNSW1", "HNSW16_PQ8", "NSG0,Flat"]

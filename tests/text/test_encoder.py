@@ -124,5 +124,7 @@ def test_models_by_name(tiny_model: Path) -> None:
     assert resolve("some/name") == "some/name"
     with pytest.raises(UserError, match=r"no package no_such_package is installed; `pip install no-such-package`"):
         resolve("package:no_such_package/model")
+    with pytest.raises(UserError, match=r"no package no.such is installed"):
+        resolve("package:no.such/model")
     with pytest.raises(UserError, match=r"holds no config.json; correct the folder after the slash"):
         resolve("package:gnn_encoder/encoders")

@@ -12,6 +12,7 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.judgements import Identical, contains, pair_keys, relevant_pairs
 from gnn_encoder.base.matrix import Matrix, Rows, Scores
 from gnn_encoder.base.tables import CANDIDATES, EXAMPLES, candidates_table, read_table, write_table
+from gnn_encoder.pipeline.params import Thresholds
 from gnn_encoder.train import candidates
 from gnn_encoder.train.candidates import denoise, find_candidates, read_ranks, spread
 from gnn_encoder.train.examples import (
@@ -157,7 +158,7 @@ def test_denoised_by_hand() -> None:
     rows = [(query, passage, score) for query, scores in scored.items() for passage, score in scores.items()]
     table = pl.DataFrame(rows, schema=PAIR | {"score": pl.Float32}, orient="row")
     shuffled = table.sample(fraction=1, shuffle=True, seed=1)  # their order does not matter
-    table, counts = denoise(shuffled, labelled, positive_threshold=0.9, negative_threshold=0.1)
+    table, counts = denoise(shuffled, labelled, Thresholds(positive_threshold=0.9, negative_threshold=0.1))
     assert table.columns == ["query", "positives", "negatives"]
     expected = [(0, [10, 11], [13, 14]), (1, [10, 17], [16]), (3, [20], []), (4, [21], []), (5, [22], None)]
     assert table.rows() == expected

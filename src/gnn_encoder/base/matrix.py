@@ -62,7 +62,6 @@ class ArrayManifest(Origin):
     dtype: str
     fingerprint: str
     views: int = 1  # rows a passage: row r is view r % views of passage r // views
-    complete: bool = True
 
 
 class ArrayWriter:

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
@@ -14,9 +15,6 @@ from numpy.typing import NDArray
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.matrix import Rows, resume_windows
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SPLITS = ("train", "dev", "test")
 UNLABELLED = "unlabelled"  # queries without labels, or with hidden ones: for PAIR's pseudo-labels, and as nodes
@@ -71,10 +69,8 @@ def open_table(path: Path, schema: pa.Schema) -> pq.ParquetFile:
     return table
 
 
-def read_table(path: Path, schema: pa.Schema) -> "pl.DataFrame":
+def read_table(path: Path, schema: pa.Schema) -> pl.DataFrame:
     """A whole table, after checking its columns."""
-    import polars as pl  # only here: a search, which opens tables, starts without it
-
     table = open_table(path, schema)
     with undamaged(path):
         return pl.DataFrame(table.read())
@@ -173,9 +169,3 @@ def candidates_table(
     found = flat >= 0
     columns = [query[found], flat[found], rank[found], scores.reshape(-1).astype(np.float32)[found]]
     return pa.table([pa.array(column) for column in columns], schema=CANDIDATES)
-
-
-def read_candidates(path: Path) -> dict[str, NDArray[Any]]:
-    """The candidates (or edges) table as numpy columns `query`, `passage`, `rank`, `score`."""
-    table = open_table(path, CANDIDATES).read()
-    return {name: table.column(name).to_numpy() for name in CANDIDATES.names}

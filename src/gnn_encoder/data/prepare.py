@@ -51,7 +51,7 @@ def open_source(data: Data) -> DataSource:
         return value
 
     def folder(holds: str) -> Path:
-        return Path(needed("path", f"the folder that holds {holds}")).expanduser()
+        return Path(needed("path", f"the folder that holds {holds}"))
 
     match data.source:
         case "insuranceqa":

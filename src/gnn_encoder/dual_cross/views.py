@@ -89,7 +89,7 @@ def measure_queries(pairs: pl.DataFrame, asked: Path, passages: Path, generated:
 
 def rouge_l(text: str, reference: str) -> float:
     """F-measure of the longest common subsequence of words, in lower case and without punctuation (Lin 2004)."""
-    one, other = (re.findall(r"[a-z0-9]+", each.lower()) for each in (text, reference))
+    one, other = (re.findall(r"[^\W_]+", each.casefold()) for each in (text, reference))
     lengths = [0] * (len(other) + 1)  # of the subsequence of the words so far and of the other text's first j words
     for word in one:
         before = 0

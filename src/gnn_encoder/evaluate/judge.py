@@ -4,7 +4,7 @@ The runs are the project's or, for `gnn-encoder evaluate`, those of any software
 """
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -75,13 +75,10 @@ class Judgements:
         return [per_query(run, hits, names, queries=qids) for run in runs]
 
 
-def measure_systems(systems: Iterable[str], own: Collection[str], names: Sequence[str], folder: Path) -> pl.DataFrame:
-    """As `read_values`; the runs of a branch's `own` systems are measured, and their values written below `folder`."""
+def measure_systems(systems: Iterable[str], names: Sequence[str], folder: Path) -> pl.DataFrame:
+    """As `read_values`; the runs of the systems are measured, and their values written below `folder`."""
     parts, of = [], {DATA: data_key()}
     for system in systems:
-        if system not in own:
-            parts.append(read_values([system]))
-            continue
         measured = pl.concat(
             table.select(pl.lit(system).alias("system"), pl.lit(split).alias("split"), *table.columns)
             for split in project.JUDGED

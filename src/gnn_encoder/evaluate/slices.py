@@ -25,8 +25,9 @@ from gnn_encoder.evaluate.tables import NOTHING, Table, are_of_prepared, compari
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry, title_of
+from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text import corpus
-from gnn_encoder.text.batches import WINDOW, Inputs
+from gnn_encoder.text.batches import Inputs
 
 SIMILARITY, LABELLED, CUT = "similarity", "labelled", "cut"
 THIRDS = ("lower third", "middle third", "upper third")
@@ -36,7 +37,6 @@ SHOWN_AS = {
     CUT: "a relevant passage is cut",
 }
 DECIMALS = 3  # of a similarity: equal queries must not differ by the noise of the arithmetic
-PRODUCTS = 2**22  # similarities in memory at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,11 +96,9 @@ def query_properties(params: Params) -> dict[str, Properties]:
     """Compare the judged queries of each split with the training queries, by M_de: split -> their properties."""
     section, encoder = params.encoder, corpus.load_encoder(project.encoder(REFERENCE), params.encoder)
     train = corpus.open_queries(project.queries("train"), encoder)
-    windows = (np.arange(first, min(first + WINDOW, len(train))) for first in range(0, len(train), WINDOW))
-    logged = (corpus.embed_queries(encoder, train, section.batch_tokens, rows) for rows in windows)
-    asked = corpus.embed_judged(encoder, section)
-    ends = np.cumsum([len(one) for one in asked.values()])
-    nearest = np.split(nearest_similarity(np.concatenate(list(asked.values())), logged), ends[:-1])
+    logged, asked = corpus.embed_queries(encoder, train, section.batch_tokens), corpus.embed_judged(encoder, section)
+    cosines = array_top_k(of_length_1(logged), of_length_1(np.concatenate(list(asked.values()))), 1)[1][:, 0]
+    nearest = np.split(cosines.astype(np.float64).round(DECIMALS), np.cumsum([len(one) for one in asked.values()])[:-1])
     labelled = relevant_pairs(*project.tables("train"))["passage"].unique().to_numpy()
     read = corpus.passage_inputs(encoder, corpus.open_passages(encoder))
     return {split: properties_of(split, of, labelled, read) for split, of in zip(asked, nearest, strict=True)}
@@ -126,21 +124,6 @@ def properties_of(split: str, similarities: NDArray[np.float64], labelled: Rows,
     return table.drop("query"), About(thirds=bounds, passage_length=read.length, left_out=left_out)
 
 
-def nearest_similarity(queries: NDArray[np.float32], blocks: Iterable[NDArray[np.float32]]) -> NDArray[np.float64]:
-    """Cosine of each query with the nearest training query, rounded to `DECIMALS`; `blocks` are the training queries.
-
-    *Shape:* queries (n, d), blocks (any, d) each -> (n,).
-    """
-    queries = of_length_1(queries)
-    nearest = np.full(len(queries), -np.inf, dtype=np.float32)
-    for block in map(of_length_1, blocks):
-        size = max(1, PRODUCTS // len(block))
-        for first in range(0, len(queries), size):
-            part = slice(first, first + size)
-            np.maximum(nearest[part], (queries[part] @ block.T).max(axis=1), out=nearest[part])
-    return nearest.astype(np.float64).round(DECIMALS)
-
-
 def thirds(similarities: NDArray[np.float64]) -> tuple[NDArray[np.str_], tuple[float, float]]:
     """The third that each query is in, and where the middle and the upper one begin. *Shape:* (n,), n >= 1 -> (n,).
 
@@ -153,8 +136,8 @@ def thirds(similarities: NDArray[np.float64]) -> tuple[NDArray[np.str_], tuple[f
 
 
 def slices_table(branch: str, found: Sliced, split: str) -> Table:
-    """A row for each slice of a split's queries: a branch's baseline and main system (without one, all systems)."""
-    shown = [found.baseline, *([branch] if branch in registry().systems else registry().branches[branch].systems)]
+    """A row for each slice of a split's queries: a branch's baseline and main system."""
+    shown = [found.baseline, branch]
     note = (
         f"Differences are from {title_of(found.baseline)}; p is after Holm's correction for all slices of a system. "
         "Similarity to the nearest training query is by M_de. A passage is cut if it has more than "
@@ -266,7 +249,7 @@ def cases_table(cases: list[dict[str, Any]], counts: dict[str, int]) -> Table:
 def won_and_lost_table(branch: str, measure: str) -> Table | None:
     """The test queries that a branch's main system, if measured, gains and loses most against its baseline."""
     systems = baseline, _ = registry().branches[branch].baseline, branch
-    if branch not in registry().systems or not are_of_prepared(systems):
+    if not are_of_prepared(systems):
         return None
     values = read_values(systems).filter(split="test", measure=measure)
     if values["system"].n_unique() < len(systems):  # they are of an earlier measure

@@ -15,7 +15,7 @@ from gnn_encoder.base.files import Form, fingerprint, read_json
 from gnn_encoder.evaluate.measures import Comparison, Comparisons, Means, compare_with, means_by_system
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.project import CONTROL, HYBRID, LEXICAL, LOGGED, MAIN, UNTOUCHED, registry, title_of
+from gnn_encoder.pipeline.project import CONTROL, LEXICAL, LOGGED, MAIN, UNTOUCHED, registry, title_of
 
 log = logging.getLogger(__name__)
 SIGNIFICANT = 0.05
@@ -167,34 +167,27 @@ def branch_tables(branch: str, tested: str) -> list[Table]:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """The claim of a system. All values are of one measure."""
+    """The claim of the main system. All values are of one measure."""
 
-    system: str
     measure: str
-    best: str  # the system's best rival on dev
-    means: dict[str, dict[str, float]]  # split -> system -> mean, of the systems that are named here
-    against: dict[str, dict[str, Comparison]]  # `best`, and the control -> split -> `system` minus it
-    better: dict[str, dict[str, Comparison]]  # system above `system` on dev -> split -> it minus `system`
+    best: str  # its best rival on dev
+    against: dict[str, dict[str, Comparison]]  # `best`, and the control -> split -> the main system minus it
+    better: dict[str, dict[str, Comparison]]  # system above the main one on dev -> split -> it minus the main one
 
 
 def claim_of_main(values: pl.DataFrame, measure: str) -> Claim:
     """The main system against the best on dev that costs as much online and the control, and what is above it."""
-    found = means_by_system(values, [measure])
-    means = {split: {system: of[measure] for system, of in systems.items()} for split, systems in found.items()}
 
     def compared(system: str, other: str) -> dict[str, Comparison]:
         return {split: of[system] for split, of in compare_with(values, measure, {system: other}).items()}
 
-    dev = means["dev"]
+    dev = {system: of[measure] for system, of in means_by_system(values, [measure])["dev"].items()}
     best = max((one for one in registry().one_vector if one in dev and one != MAIN), key=lambda one: dev[one])
     better = [one for one in CURES if one in dev and dev[one] > dev[MAIN]]
     rivals = [best, *({CONTROL} & dev.keys() - {best})]
-    named = [one for one in dev if one in (MAIN, *rivals, HYBRID, *better)]
     return Claim(
-        system=MAIN,
         measure=measure,
         best=best,
-        means={split: {one: of[one] for one in named} for split, of in means.items()},
         against={one: compared(MAIN, one) for one in rivals},
         better={one: compared(one, MAIN) for one in better},
     )
@@ -210,7 +203,7 @@ def claim_sentences(claim: Claim) -> list[str]:
 
     If something has more on dev, further ones say what, and what to try.
     """
-    ours, told = title_of(claim.system), []
+    ours, told = title_of(MAIN), []
     for rival, splits in claim.against.items():
         what = "the best on dev of one vector and no graph" if rival == claim.best else "the same training"
         told.append(f"{ours}'s {claim.measure} above {title_of(rival)}, {what}: {_compared(splits)}.")

@@ -16,7 +16,7 @@ from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.files import SCRATCH, cached, fingerprint
 from gnn_encoder.base.judgements import contains, pair_keys, relevant_pairs
 from gnn_encoder.base.matrix import Matrix, Rows, Scores, pair_scores, release, spans, write_header
-from gnn_encoder.base.tables import QUERIES, count_rows, open_parquet, open_table, read_candidates, write_table
+from gnn_encoder.base.tables import CANDIDATES, QUERIES, count_rows, open_parquet, open_table, read_table, write_table
 from gnn_encoder.pipeline import project
 
 EDGES, VECTORS = "edges.parquet", "queries.npy"  # in the folder of the graph
@@ -146,10 +146,10 @@ def open_nodes() -> Matrix:
 def open_graph() -> Graph:
     """The graph as the stage build_graph wrote it: edges sorted by query, then rank."""
     path = project.GRAPH / EDGES
-    edges, n = read_candidates(path), count_rows(project.NODES)
+    edges, n = read_table(path, CANDIDATES), count_rows(project.NODES)
     try:
-        passages = edges["passage"].reshape(n, -1)
-        return Graph(passages=passages, score=edges["score"], n_passages=count_rows(project.PASSAGES))
+        passages = edges["passage"].to_numpy().reshape(n, -1)
+        return Graph(passages=passages, score=edges["score"].to_numpy(), n_passages=count_rows(project.PASSAGES))
     except ValueError as error:  # numpy's, where queries do not have the same number of edges
         raise UserError(f"{path}: {error}; run build_graph again") from error
 

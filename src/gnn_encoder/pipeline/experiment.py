@@ -50,7 +50,7 @@ def change(arguments: Sequence[str], base_model: Callable[[Encoder], str]) -> It
     """
     params, named = preview(arguments), {argument.partition("=")[0] for argument in arguments}
     at = params.data.path
-    is_missing = at is not None and not Path(at).expanduser().exists()
+    is_missing = at is not None and not Path(at).exists()
     if is_missing and "data.path" in named:
         raise UserError(f"data.path is {at}: no such file or folder; correct it")
     if "encoder.model" in named:

@@ -3,11 +3,12 @@
 What a parameter is says params.yaml, and this file where that leaves it out.
 """
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.pipeline.section import Section
@@ -22,6 +23,7 @@ Tokens = Annotated[int, Field(ge=4)]  # of a text, special ones included
 Depth = Annotated[int, Field(ge=1, le=32_767)]  # ranks are int16
 Beta = Annotated[float, Field(gt=0, le=0.5)]  # share of the queries masked in a round: there are two rounds or more
 Gate = Literal["learned"] | Share  # Eq. 9, or a constant in its place
+File = Annotated[str, AfterValidator(os.path.expanduser)]  # or a folder; ~ is the user's
 
 
 class Names(Section):
@@ -36,7 +38,7 @@ class Data(Section):
     """Where passages, queries and judgements come from."""
 
     source: Literal["insuranceqa", "beir", "log", "msmarco", "dpr", "ir_datasets"]
-    path: str | None
+    path: File | None
     train_queries: Count | None
     passages: Annotated[int, Field(ge=2)] | None = None
     dev_fraction: Fraction
@@ -45,7 +47,7 @@ class Data(Section):
     test: Literal["dev", "trec_dl_2019", "trec_dl_2020"] = "dev"  # msmarco: which queries are the test split
     min_count: Count = 1  # log: a query and a passage that were logged together less often are no positive pair
     test_fraction: Fraction = 0.1  # log: share of the queries that becomes test
-    unlabelled: str | None = None
+    unlabelled: File | None = None
 
     @model_validator(mode="after")
     def _nothing_in_vain(self) -> Self:
@@ -139,11 +141,6 @@ class Thresholds(Section):
     positive_threshold: Fraction
     negative_threshold: Fraction
 
-    @property
-    def thresholds(self) -> dict[str, float]:
-        """Both thresholds by name."""
-        return {"positive_threshold": self.positive_threshold, "negative_threshold": self.negative_threshold}
-
 
 class Denoise(Thresholds):
     """Which candidates M_ce calls positives and negatives."""
@@ -172,7 +169,7 @@ class Generator(Section):
     """The query generation model P_QG(q|d) (Dual-Cross-Encoder, section 3.4)."""
 
     model: str | None
-    file: str | None = None
+    file: File | None = None
     steps: Count
     learning_rate: Rate
     query_length: Tokens

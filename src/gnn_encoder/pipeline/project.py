@@ -156,11 +156,6 @@ class Registry(Section):
         alone = [name for name, one in self.dense.items() if one.kind != "views"]
         return [name for name, one in self.systems.items() if name in alone or one.by not in ("", "logged")]
 
-    def shown_with(self, branch: str) -> list[str]:
-        """The systems in a branch's table: its baseline first if it is of another branch, then its own systems."""
-        found = self.branches[branch]
-        return list(dict.fromkeys([*([] if found.baseline in found.systems else [found.baseline]), *found.systems]))
-
 
 @cache
 def registry() -> Registry:

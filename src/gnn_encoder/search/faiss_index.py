@@ -43,7 +43,6 @@ class IndexManifest:
     passages: int
     views: int
     dimension: int
-    system: str
 
 
 def build(embeddings_folder: Path, folder: Path, *, factory: str, pids: Path, system: str, seed: int) -> None:
@@ -59,7 +58,7 @@ def build(embeddings_folder: Path, folder: Path, *, factory: str, pids: Path, sy
         faiss.write_index(fill(embeddings_folder, factory, seed), str(folder / INDEX))
     write_table(folder / PIDS, PID_TABLE, open_table(pids, PASSAGES).iter_batches(columns=["pid"]), PICKED)
     made = fingerprint(embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views)
-    about = IndexManifest(factory=factory, passages=passages, views=views, dimension=matrix.shape[1], system=system)
+    about = IndexManifest(factory=factory, passages=passages, views=views, dimension=matrix.shape[1])
     write_json(folder / MANIFEST, {"fingerprint": made} | vars(about))
 
 

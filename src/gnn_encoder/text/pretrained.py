@@ -52,7 +52,7 @@ def resolve(model: str) -> str:
     if not model.startswith(PACKAGE):
         return model
     name, _, inner = model.removeprefix(PACKAGE).partition("/")
-    found, told = importlib.util.find_spec(name), f"encoder.model is {model!r}"
+    found, told = None if "." in name else importlib.util.find_spec(name), f"encoder.model is {model!r}"
     if found is None or found.origin is None:
         raise UserError(f"{told}: no package {name} is installed; `pip install {name.replace('_', '-')}`")
     folder = Path(found.origin).parent / inner

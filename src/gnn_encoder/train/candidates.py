@@ -25,7 +25,7 @@ from gnn_encoder.base.tables import (
     write_table,
 )
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Params
+from gnn_encoder.pipeline.params import Params, Thresholds
 from gnn_encoder.pipeline.project import LEXICAL
 from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.exact import array_top_k
@@ -110,9 +110,7 @@ def spread(candidates: pl.DataFrame, depth: int, count: int) -> pl.DataFrame:
     return candidates.filter(chosen).select("query", "passage")
 
 
-def denoise(
-    scored: pl.DataFrame, pairs: pl.DataFrame, *, positive_threshold: float, negative_threshold: float
-) -> tuple[pl.DataFrame, dict[str, int]]:
+def denoise(scored: pl.DataFrame, pairs: pl.DataFrame, section: Thresholds) -> tuple[pl.DataFrame, dict[str, int]]:
     """Turn scored candidates into the EXAMPLES table, with counts of queries, positives and negatives.
 
     Positives are the labelled passages and candidates scored above `positive_threshold`; negatives are unlabelled
@@ -122,9 +120,9 @@ def denoise(
     `scored` has the columns query, passage, score (M_ce's, 0..1), and `pairs`, the labelled ones, the first two.
     """
     unlabelled = scored.join(pairs, on=["query", "passage"], how="anti")
-    found = unlabelled.filter(pl.col("score") > positive_threshold).select("query", "passage")
-    hard = unlabelled.filter(pl.col("score") < negative_threshold).select("query", "passage")
-    rest = unlabelled.filter(pl.col("score") <= positive_threshold).join(hard, on="query", how="anti")
+    found = unlabelled.filter(pl.col("score") > section.positive_threshold).select("query", "passage")
+    hard = unlabelled.filter(pl.col("score") < section.negative_threshold).select("query", "passage")
+    rest = unlabelled.filter(pl.col("score") <= section.positive_threshold).join(hard, on="query", how="anti")
     fallback = rest.sort("query", "score", "passage").unique("query", keep="first").select("query", "passage")
     table = examples_table(*(pl.concat(both).sort("query", "passage") for both in ((pairs, found), (hard, fallback))))
     asked = scored["query"].unique().implode()

@@ -1,9 +1,7 @@
 """The training loop of all models: resumable from checkpoints, keeping the best weights."""
 
-import ctypes
 import logging
 import math
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +28,6 @@ log = logging.getLogger(__name__)
 CHECKPOINT_SECONDS = 60.0  # between checkpoints; a kill loses this much training at most
 CLIP = 1.0
 WARMUP = 0.1  # share of the steps over which learning rates rise
-M_TRIM_THRESHOLD, M_MMAP_MAX, NEVER = -1, -4, 2**31 - 1  # <malloc.h>
 
 HISTORY = "history.csv"  # in a trained model's folder
 History = list[dict[str, Any]]
@@ -88,7 +85,6 @@ def fit(
 
     `groups` are AdamW's, with `params` and `lr`; `name` is the phase's in the history, `title` that in the log.
     """
-    keep_freed_memory()
     parameters = [parameter for group in groups for parameter in group["params"]]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
     rates = [group["lr"] for group in groups]
@@ -121,17 +117,6 @@ def fit_evenly(
     history = fit(task, groups, folder / WORK, name=name, title=title, seed=params.seed, evaluations=evaluations)
     model.save(folder)
     write_history(folder / HISTORY, history)
-
-
-def keep_freed_memory() -> None:
-    """Make this process reuse freed memory from now on, where the C library is glibc.
-
-    It maps anew each tensor of a step, which is large, and zeroes it page by page: on a CPU a fifth of a step's time.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform.startswith("linux") else None
-    if mallopt:  # musl has none
-        mallopt(M_MMAP_MAX, 0)
-        mallopt(M_TRIM_THRESHOLD, NEVER)
 
 
 @dataclass
