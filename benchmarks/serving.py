@@ -206,13 +206,15 @@ def main() -> None:
         ports = {side: free_port() for side in SIDES}
         commands = {"serve": ours(ports["serve"]), "peer": peer(ports["peer"], exported)}
         with (
-            running(commands["serve"], ports["serve"], environment) as process,
+            running(commands["serve"], ports["serve"], environment),
             running(commands["peer"], ports["peer"], environment),
         ):
             alike = agree(ports, list(islice(queries, 50)))
             rows = measure(ports, queries, seconds, rounds)
-        with running(commands["serve"], ports["serve"], environment) as process:
-            soaked = soak(ports["serve"], process, queries, options.soak) if options.soak else None
+        soaked = None
+        if options.soak:
+            with running(commands["serve"], ports["serve"], environment) as process:
+                soaked = soak(ports["serve"], process, queries, options.soak)
     sides = {side: {clients: middle(of) for clients, of in rows[side].items()} for side in SIDES}
     tell(sides, alike, soaked)
     most = {side: sides[side][CLIENTS[-1]] for side in SIDES}
