@@ -228,12 +228,12 @@ def inform(
 @command("export --to sentence-transformers exported/model", "export --to faiss --system dual_encoder exported/faiss")
 def export(
     folder: Annotated[Path, typer.Argument(help="A new folder for the files.")],
-    to: Annotated[str, typer.Option(help="sentence-transformers, npy, parquet, faiss or beir.")],
+    to: Annotated[str, typer.Option(help="sentence-transformers, parquet, faiss or beir.")],
     system: System = MAIN,
 ) -> None:
     """Write a built system in another tool's format.
 
-    What is written is its query encoder (sentence-transformers), its passages' vectors (npy, parquet, faiss), or its
+    What is written is its query encoder (sentence-transformers), its passages' vectors (parquet, faiss), or its
     passages, queries and judgements (beir).
     """
     from gnn_encoder.export import export_system

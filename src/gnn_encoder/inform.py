@@ -89,7 +89,7 @@ def inform(
             for first, block in array_blocks(matrix):
                 informed[first : first + len(block)] = labelled.place(first, block, moved)
     yield f"{out}: {best if plain >= value else 'GNN-encoder'}, the best on dev"
-    yield "Index these vectors as they are, for inner products: what normalises them loses the gain. Queries stay."
+    yield "Index these as they are, for inner products: where lengths differ, normalising loses the gain. Queries stay."
 
 
 def _trained(gnn: GNNEncoder) -> str:
