@@ -181,7 +181,7 @@ def report() -> None:
 def evaluate(
     run: Annotated[Path, typer.Argument(help="A TREC run, plain or .gz: `qid Q0 pid rank score tag` a line.")],
     qrels: Annotated[Path, typer.Argument(help="Lines `qid 0 pid grade`, `qid pid grade`, or .parquet.")],
-    measure: Annotated[list[str] | None, typer.Option("--measure", "-m", help="In ir-measures' names.")] = None,
+    measure: Annotated[list[str] | None, typer.Option("--measure", "-m", help="As ir-measures; repeatable.")] = None,
     against: Annotated[Path | None, typer.Option(help="Another run: paired t-test on the same queries.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:

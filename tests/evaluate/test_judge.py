@@ -55,11 +55,11 @@ def test_a_table_of_one_run(files: Path) -> None:
         "run.trec: has at most 3 passages a query, below which nothing counts: RR@10, R(rel=2)@1000",
     ]
     assert out.splitlines() == [
-        "| measure       |    run |",
-        "| ------------- | -----: |",
-        f"| RR@10         | {(1 / 2 + 1 / 2 + 0) / 3:.4f} |",
-        "| RR@1          | 0.0000 |",
-        "| R(rel=2)@1000 | 0.3333 |",
+        "| 3 judged queries |    run |",
+        "| ---------------- | -----: |",
+        f"| RR@10            | {(1 / 2 + 1 / 2 + 0) / 3:.4f} |",
+        "| RR@1             | 0.0000 |",
+        "| R(rel=2)@1000    | 0.3333 |",
     ]
 
 
@@ -77,7 +77,9 @@ def test_two_runs_as_json(files: Path) -> None:
     ps = {name: one["p"] for name, one in found["comparisons"].items()}
     assert ps["R@1"] < ps["RR@10"] and found["comparisons"]["R@1"]["p_holm"] == pytest.approx(2 * ps["R@1"])
     _, table, _ = call("run.trec", "qrels.txt", "--against", "other.trec.gz", "-m", "RR@10")
-    assert f"| RR@10   | 0.3333 |  0.6667 |    -0.3333 | {tested['low']:+.4f} to {tested['high']:+.4f} |" in table
+    assert (
+        f"| RR@10            | 0.3333 |  0.6667 |    -0.3333 | {tested['low']:+.4f} to {tested['high']:+.4f} |" in table
+    )
 
 
 @pytest.mark.parametrize(

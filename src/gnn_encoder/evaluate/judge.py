@@ -131,7 +131,7 @@ class Judged:
 
     def as_table(self) -> Table:
         """One row per measure, in 0..1, and the comparison with a second run."""
-        columns = ["measure", "run", "against", "difference", "95% interval", "p", "p (Holm)"]
+        columns = [f"{self.queries:,} judged queries", "run", "against", "difference", "95% interval", "p", "p (Holm)"]
         rows = [[name, f"{value:.4f}"] for name, value in self.measures.items()]
         for row, (name, found) in zip(rows, self.comparisons.items(), strict=False):
             row += [f"{self.against[name]:.4f}", f"{found.difference:+.4f}", f"{found.low:+.4f} to {found.high:+.4f}"]
