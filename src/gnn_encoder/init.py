@@ -115,6 +115,7 @@ def fit_params(source: str, path: Path | None, arguments: Sequence[str]) -> Iter
 
     Values that arguments (`KEY=VALUE`) give are kept, and others follow from them.
     """
+    load_params()  # says what to do where there is none
     experiment.refuse_second()
     settings, by = ["data.train_queries=null", "data.passages=null", f"data.source={source}"], ["--data", source]
     if device().type == "cuda":

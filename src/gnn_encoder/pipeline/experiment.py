@@ -73,7 +73,6 @@ def preview(arguments: Sequence[str], path: Path = PARAMS) -> Params:
 
 def refuse_second(path: Path = PARAMS) -> None:
     """Refuse to lay a whole experiment over the result of an earlier init. Single values can always be changed."""
-    load_params(path)  # says what to do where there is none
     if made := _made(path):
         by = made[-1].removeprefix(MADE)
         raise UserError(f"{path}: made by `{by}`, with which a second one would mix; `git checkout {path}` first")
