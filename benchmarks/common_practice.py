@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=2e-5, help="learning rate (%(default)s)")
     options = parser.parse_args()
     params, passages = load_params(), read_passages()
-    model = SentenceTransformer(resolve(params.encoder.model))
+    model = SentenceTransformer(resolve(params.encoder.model)[0])
     model.max_seq_length = params.encoder.passage_length
     steps, spent = 0, dict[str, float]()
     if not options.quick:

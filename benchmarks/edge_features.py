@@ -107,7 +107,7 @@ def model_folder(params: Params) -> Path:
     torch.manual_seed(params.seed)
     base = params.encoder
     name = params.train_cross_encoder.model or base.model
-    CrossEncoder.from_pretrained(Source(name, base.revision, base.trust_remote_code), base).save(Path("model"))
+    CrossEncoder.from_pretrained(Source(name, base.trust_remote_code), base).save(Path("model"))
     return Path("model")
 
 

@@ -77,7 +77,7 @@ class Peer:
 
     def __init__(self, texts: list[str], params: Params, number_format: str) -> None:
         self._texts = texts
-        self._model = SentenceTransformer(resolve(params.encoder.model))
+        self._model = SentenceTransformer(resolve(params.encoder.model)[0])
         if number_format == "bf16":
             self._model.bfloat16()
         self._model.max_seq_length = params.encoder.passage_length

@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--model", default=load_params().encoder.model, help="(%(default)s)")
     options = parser.parse_args()
     few, seeds = (200, SEEDS[:1]) if options.quick else (None, SEEDS)
-    model = SentenceTransformer(resolve(options.model))
+    model = SentenceTransformer(resolve(options.model)[0])
     relevant = {split: relevant_pairs(*project.tables(split)).to_numpy() for split in ("train", "dev", "test")}
     rows = np.arange(count_rows(project.PASSAGES))
     if few is not None:  # queries of each split, and their passages

@@ -73,7 +73,7 @@ def ours(triples: Triples, params: Params, batch: int, steps: int, part: int) ->
 
 def peer(triples: Triples, params: Params, batch: int, steps: int, part: int | None) -> tuple[float, float]:
     """As `ours`, by the cached loss if there is a `part`."""
-    model = SentenceTransformer(resolve(params.encoder.model))
+    model = SentenceTransformer(resolve(params.encoder.model)[0])
     model.max_seq_length = params.encoder.passage_length
     same = DualEncoder.from_pretrained(params.encoder)
     plain = MultipleNegativesRankingLoss(model, scale=same.scale)

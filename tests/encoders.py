@@ -13,7 +13,6 @@ from gnn_encoder.text.pretrained import Source
 def settings(model: Path, **changes: object) -> Encoder:
     values: dict[str, object] = {
         "model": str(model),
-        "revision": None,
         "pooling": "mean",
         "similarity": "cosine",
         "temperature": 0.05,

@@ -161,7 +161,7 @@ def test_an_index_of_other_passages(root: Path, pids: list[str], told: str) -> N
 def test_search_says_that_the_index_is_of_other_data(root: Path) -> None:
     prepared("beir")
     code, out, err = call("search", "a life", "--top", "1")
-    assert code == 0 and "p1" in out and err.startswith("This index is of other data than params.yaml now names")
+    assert code == 0 and "p1" in out and err.startswith("warning: this index is of other data than params.yaml")
 
 
 # --- results ----------------------------------------------------------------------------------------------------------
@@ -171,8 +171,8 @@ def test_search_says_that_the_index_is_of_other_data(root: Path) -> None:
     ("ran", "source", "told"),
     [
         (True, "insuranceqa", ""),
-        (True, "beir", "! these figures are of other data than insuranceqa"),
-        (False, "insuranceqa", "! nothing has run in this clone: these are the committed figures"),
+        (True, "beir", "warning: these figures are of other data than insuranceqa"),
+        (False, "insuranceqa", "warning: nothing has run in this clone: these are the committed figures"),
     ],
 )
 def test_results_tell_what_they_are_not_of(root: Path, ran: bool, source: str, told: str) -> None:

@@ -116,7 +116,7 @@ def test_sentence_transformers_gives_the_same_vectors(
     """It reads 16 tokens, whatever else the tokenizer says; and the folder has what text-embedding servers look for."""
     cosine, folder, saved = similarity == "cosine", tmp_path / "out", tmp_path / "encoder"
     lengths = {"query_length": 16, "passage_length": 32}
-    encoder = dual_encoder(Path(resolve(model)), pooling=pooling, similarity=similarity, **lengths)
+    encoder = dual_encoder(Path(resolve(model)[0]), pooling=pooling, similarity=similarity, **lengths)
     encoder.save(saved)
     config = saved / "tokenizer_config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), "max_length": 128}))  # as some calls leave it

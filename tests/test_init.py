@@ -60,12 +60,12 @@ def test_a_config_and_values_which_win_over_it() -> None:
 @pytest.mark.parametrize("text", ["5.0e-5", "017", "1e3", "1e3x", "yes", "'yes'", '"5e-5"', "~", "[1]"])
 def test_a_value_means_what_it_means_in_params_yaml(text: str) -> None:
     """Whatever is written: as YAML 1.2, which DVC reads and writes."""
-    code, _, err = call("init", f"encoder.revision={text}")
+    code, _, err = call("init", f"data.unlabelled={text}")
     meant = YAML(typ="safe").load(text)
     if meant is None or isinstance(meant, str):
-        assert code == 0 and load_params().encoder.revision == meant
+        assert code == 0 and load_params().data.unlabelled == meant
     else:
-        assert code == 2 and f"encoder.revision is {meant!r}: input should be a valid string" in err
+        assert code == 2 and f"data.unlabelled is {meant!r}: input should be a valid string" in err
 
 
 def test_a_path_is_read_as_other_values_are_and_may_begin_at_home(
@@ -79,7 +79,7 @@ def test_a_path_is_read_as_other_values_are_and_may_begin_at_home(
 
 
 def test_a_second_experiment_is_refused_and_single_values_are_not() -> None:
-    assert init("configs/nq.yaml", "seed=1")[-1].startswith("! data.path is /path/to/dpr, which is not there: name")
+    assert init("configs/nq.yaml", "seed=1")[-1].startswith("warning: data.path is /path/to/dpr, which is not there")
     by = "made by `gnn-encoder init configs/nq.yaml seed=1`, with which a second one would mix"
     for second in (["configs/msmarco.yaml"], ["--data", "beir", "--path", str(TINY / "beir")]):
         assert refused(*second) == f"params.yaml: {by}; `git checkout params.yaml` first"
@@ -107,7 +107,7 @@ def test_a_second_experiment_is_refused_and_single_values_are_not() -> None:
         (["--path", "here"], "--path belongs to --data: name the source with it, such as --data beir"),
         (["--data", "beir", "--path", "nowhere"], "--path is nowhere: no such file or folder; correct it"),
         (["--data", "beir"], "data.path is null: source beir needs the folder that holds corpus.jsonl; set data.path"),
-        (["--data", "beer"], "data.source is 'beer'"),
+        (["--data", "beer"], "--data beer: data.source is 'beer'"),
         (["--data", "beir", "--path", "bad", MODEL], "corpus.jsonl, line 121: '[1]' is not"),
         (["--data", "beir", "configs/nq.yaml"], "'configs/nq.yaml': must be KEY=VALUE with a dotted key"),
         ([MODEL], "encoder.frozen_layers is 3: the model has 2 layers; lower it"),
@@ -162,7 +162,7 @@ def test_what_a_source_holds_is_told(
     assert Path(str(load_params().data.path)).is_absolute(), "a queued experiment runs in a copy of the project"
     assert told[:2] == [f"passages: {passages}", f"queries: {queries}"]
     assert any(line.startswith("by the speed of a batch here, M_de encodes all passages in ") for line in told)
-    assert any(line.startswith("! ") and " training queries are few: training and graph" in line for line in told)
+    assert any(line.startswith("warning: ") and " training queries are few: " in line for line in told)
     assert any("it reads 128 tokens" in line for line in told) and "params.yaml is written: " in told[-1]
     assert load_params().data.source == source
 
@@ -177,7 +177,7 @@ def test_texts_are_read_whole_and_the_user_s_values_stay() -> None:
     shutil.copy(ROOT / "params.yaml", "params.yaml")
     told = your_data("encoder.passage_length=16", "mgt.edge_features=cross_encoder")
     cure = "are longer than is read, and what is not read is not found: raise that length in section encoder"
-    assert any(line.startswith("! ") and line.endswith(cure) for line in told)
+    assert any(line.startswith("warning: ") and line.endswith(cure) for line in told)
     assert any("480 candidates and 1,500 edges" in line for line in told)  # 60 queries with 8 and with 25 passages
     assert (load_params().encoder.passage_length, load_params().train_cross_encoder.max_length) == (16, 40)
 

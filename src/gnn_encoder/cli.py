@@ -194,11 +194,13 @@ def evaluate(
     judged = judge.judge_runs([run, *([against] if against else [])], qrels, measure or judge.USUAL)
     for name, missing in judged.missing.items():
         if missing:
-            typer.echo(f"{name}: {missing} judged queries are not in it and count as 0", err=True)
+            _warn(f"{name}: {missing} judged queries are not in it and count as 0")
     for name, depth in judged.depths.items():
         if deeper := [one for one in judged.measures if (measures.cutoff(one) or 0) > depth]:
-            told = f"{name}: has at most {depth} passages a query, below which nothing counts: {', '.join(deeper)}"
-            typer.echo(told, err=True)
+            _warn(f"{name}: has at most {depth} passages a query, below which nothing counts: {', '.join(deeper)}")
+    for name, known in judged.known.items():
+        if not known:
+            _warn(f"{name}: none of its passages is judged for its query; are the ids those of the judgements?")
     typer.echo(judged.as_json() if as_json else tables.markdown(judged.as_table()))
 
 
@@ -248,7 +250,7 @@ def _tell_other_data() -> None:
     from gnn_encoder.pipeline.params import load_params
 
     if Path("params.yaml").is_file() and project.PREPARED.is_dir() and not project.is_prepared(load_params()):
-        typer.echo("This index is of other data than params.yaml now names, which has not run yet.", err=True)
+        _warn("this index is of other data than params.yaml now names, which has not run yet")
 
 
 @command(
@@ -282,7 +284,7 @@ def serve(
 
 def _warn(line: str) -> None:
     """Print a warning, which is red on a terminal (elsewhere click leaves colours out)."""
-    typer.secho(f"! {line}", fg=typer.colors.RED, err=True)
+    typer.secho(f"warning: {line}", fg=typer.colors.RED, err=True)
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ class GNNEncoder:
         data.check_sizes(self.k, self.beta)
         training, asked = of_length_1(data.nodes[: data.training]), of_length_1(data.dev_queries)
         if again := int((array_top_k(training, asked, 1)[1] > 0.99999).sum()):
-            told = "%d of %d dev queries have the vector of a training query: take others, or the dev scores flatter"
+            told = "warning: %d of %d dev queries have the vector of a training query: take others, or dev flatters"
             log.warning(told, again, len(asked))
         found, scores = array_top_k(data.passages, data.nodes, self.k)
         candidates = retrieved_pairs(np.arange(len(found)), found)  # hard negatives, but for what is labelled

@@ -71,7 +71,7 @@ def inform(
     data.check_sizes(gnn.k, gnn.beta)
     matrix, m, rows = data.passages, len(data.passages), list[tuple[str, float, str, Matrix]]()
     if odd is not None:
-        yield f"! {odd}, not 1: scores are inner products, and NUDGE-N is left out"
+        yield f"warning: {odd}, not 1: scores are inner products, and NUDGE-N is left out"
     yield f"{m} passages, {data.pairs['query'].n_unique()} labelled queries; similarity {gnn.similarity}; k {gnn.k}"
     yield f"{'':28} {'RR@10 on dev':>12}  chosen on dev"
     labelled = LabelledPassages.of(matrix, data.pairs, data.nodes)

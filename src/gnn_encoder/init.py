@@ -124,7 +124,7 @@ def fit_params(source: str, path: Path | None, arguments: Sequence[str]) -> Iter
         whole = str(path.expanduser().absolute())  # a queued experiment runs in a copy of the project
         settings, by = [*settings, f"data.path={experiment.as_yaml(whole)}"], [*by, "--path", str(path)]
     settings += arguments
-    params = experiment.preview(settings)
+    params = experiment.preview(settings, named=shlex.join([*by, *arguments]))
     encoder = DualEncoder.from_pretrained(params.encoder)
     found, model = read_contents(params, encoder), cast(PreTrainedModel, encoder.query)
     stated = read_stated(Source.of(params.encoder))
@@ -139,7 +139,7 @@ def fit_params(source: str, path: Path | None, arguments: Sequence[str]) -> Iter
     yield from _found(params, found)
     yield f"{stated.description(params.encoder)}; it reads {longest} tokens"
     yield _time(params, encoder.eval(), found)
-    yield from (f"! {line}" for line in _warnings(params, found, longest))
+    yield from (f"warning: {line}" for line in _warnings(params, found, longest))
     yield "params.yaml is written: `git diff params.yaml` shows it, `bash scripts/reproduce.sh` runs it"
 
 

@@ -19,6 +19,7 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import publish
 from gnn_encoder.base.matrix import Matrix, Rows, array_blocks
 from gnn_encoder.base.tables import undamaged
+from gnn_encoder.data.reading import read_judged
 from gnn_encoder.evaluate.judge import read_qrels
 from gnn_encoder.gnn.masking import fold_count
 
@@ -173,15 +174,10 @@ class VectorFile:
             raise UserError(f"{path}: shape {matrix.shape}; must be (rows, columns)")
         return cls(path, matrix, pl.int_range(len(matrix), eager=True).cast(pl.String))
 
-    def rows_of(self, ids: pl.Series, named_in: Path, what: str) -> Rows:
-        """The rows of some ids that another file names; `what` they are, for messages."""
+    def rows_of(self, ids: pl.Series) -> pl.Series:
+        """The rows of some ids, null where there is none."""
         index = pl.DataFrame({"id": self.ids, "row": np.arange(len(self.ids))})
-        rows = ids.to_frame("id").join(index, on="id", how="left", maintain_order="left")["row"]
-        if rows.null_count():
-            by = "column id" if self.path.suffix == ".parquet" else "row number, from 0"
-            told = f"{what} {ids.filter(rows.is_null())[0]!r} is not in {self.path}, by {by}"
-            raise UserError(f"{named_in}: {told}; correct or remove its lines")
-        return rows.to_numpy()
+        return ids.to_frame("id").join(index, on="id", how="left", maintain_order="left")["row"]
 
 
 def read_training_data(
@@ -200,7 +196,22 @@ def _read_pairs(path: Path, queries: VectorFile, passages: VectorFile) -> Rows:
     """The pairs of a qrels file with a grade above 0, as rows. *Shape:* (pairs, 2)."""
     relevant = read_qrels(path).filter(pl.col("grade") > 0)
     sides = ((queries, "qid", "query"), (passages, "pid", "passage"))
-    return np.stack([side.rows_of(relevant[name], path, what) for side, name, what in sides], axis=1)
+    rows = []
+    for side, name, what in sides:
+        found = side.rows_of(relevant[name])
+        for unknown in relevant[name].filter(found.is_null())[:1]:
+            by = "column id" if side.path.suffix == ".parquet" else "row number, from 0"
+            told = f"{what} {unknown!r} is not in {side.path}, by {by}"
+            raise UserError(f"{_place_of(path, name, unknown)}: {told}; correct or remove its lines")
+        rows.append(found.to_numpy())
+    return np.stack(rows, axis=1)
+
+
+def _place_of(path: Path, name: str, wanted: str) -> str:
+    """The first line of a qrels file with an id; of a table its path."""
+    if path.suffix == ".parquet":
+        return str(path)
+    return next(place for place, judged in read_judged(path) if getattr(judged, name) == wanted)
 
 
 def check_target(path: Path, read: Iterable[Path | None]) -> None:

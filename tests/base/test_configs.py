@@ -14,7 +14,7 @@ from ..project import ROOT
 # What is read off the papers.
 EVERYWHERE = """
 # GNN-encoder, sections 3.4 and 4.3.
-encoder: {pooling: cls, similarity: dot, temperature: 1.0, model: nghuyong/ernie-2.0-base-en}
+encoder: {pooling: cls, similarity: dot, temperature: 1.0, model: nghuyong/ernie-2.0-base-en@main}
 build_graph: {k: 25}
 denoise: {positive_threshold: 0.9, negative_threshold: 0.1}
 train_dual_encoder: {learning_rate: 2.0e-5, negatives: 1}

@@ -102,7 +102,7 @@ def test_a_damaged_cache_is_made_again(
         (folder / name).write_text(content)
     assert cached(tmp_path, "dev", "one", write, keep=1) == folder
     assert (folder / "ids").read_text() == "1 2 3"
-    assert caplog.messages == [f"{folder}: damaged; it is made again"]
+    assert caplog.messages == [f"warning: {folder}: damaged; it is made again"]
 
 
 def test_a_cache_that_cannot_be_made_leaves_nothing_and_of_two_makers_one_is_kept(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_all_is_checked_before_any_work(files: dict[str, str], monkeypatch: pyte
     for name, column in columns.items():
         pl.DataFrame({"id": column, "vector": DATA.passages.tolist()}).write_parquet(f"{name}.parquet")
     for name, value, message in (
-        ("qrels", "unknown.tsv", "passage '80' is not in"),
+        ("qrels", "unknown.tsv", "unknown.tsv, line 1: passage '80' is not in"),
         ("qrels", "ids.tsv", "passage 'p1' is not in"),
         ("dev-qrels", "none.tsv", "no pair"),
         ("queries", "odd.npy", "odd.npy: must be .npy (not .npz), or .parquet with columns `id` and"),

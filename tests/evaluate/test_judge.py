@@ -51,8 +51,8 @@ def test_forms_of_qrels(tmp_path: Path, text: str) -> None:
 def test_a_table_of_one_run(files: Path) -> None:
     code, out, err = call("run.trec", "qrels.txt", "-m", "RR@10", "-m", "MRR@1", "-m", "R(rel=2)@1000")
     assert code == 0 and err.splitlines() == [
-        "run.trec: 1 judged queries are not in it and count as 0",
-        "run.trec: has at most 3 passages a query, below which nothing counts: RR@10, R(rel=2)@1000",
+        "warning: run.trec: 1 judged queries are not in it and count as 0",
+        "warning: run.trec: has at most 3 passages a query, below which nothing counts: RR@10, R(rel=2)@1000",
     ]
     assert out.splitlines() == [
         "| 3 judged queries |    run |",
@@ -63,11 +63,19 @@ def test_a_table_of_one_run(files: Path) -> None:
     ]
 
 
+def test_other_ids_of_passages_are_told(files: Path) -> None:
+    (files / "run.trec").write_text(RUN.replace(" Q0 ", " Q0 doc-"))
+    code, out, err = call("run.trec", "qrels.txt", "-m", "R@1")
+    assert code == 0 and "0.0000" in out
+    assert "warning: run.trec: none of its passages is judged for its query; are the ids those of the" in err
+
+
 def test_two_runs_as_json(files: Path) -> None:
     code, out, _ = call("run.trec", "qrels.txt", "--against", "other.trec.gz", "--json", "-m", "RR@10", "-m", "R@1")
     found = json.loads(out)
     assert code == 0 and found["queries"] == 3
     assert found["missing"] == {"run.trec": 1, "other.trec.gz": 0}
+    assert found["known"] == {"run.trec": 3, "other.trec.gz": 2}
     assert found["depths"] == {"run.trec": 3, "other.trec.gz": 1}
     assert found["measures"] == pytest.approx({"RR@10": 1 / 3, "R@1": 0.0})
     assert found["against"] == pytest.approx({"RR@10": 2 / 3, "R@1": 2 / 3})

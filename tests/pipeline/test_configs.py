@@ -17,7 +17,7 @@ SIZES = {
     *("batch_size", "batch_tokens", "chunk_size", "steps", "depth", "k", "views", "range_max", "candidates"),
     *("range_min", "query_length", "passage_length", "max_length", "evaluations"),
 }
-OWN = {"data.name": "null", "encoder.model": "tests/tiny/model", "encoder.revision": "null", "retrieve.depth": "100"}
+OWN = {"data.name": "null", "encoder.model": "tests/tiny/model", "retrieve.depth": "100"}
 
 
 @pytest.mark.slow

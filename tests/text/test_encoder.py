@@ -101,7 +101,7 @@ def more_tokens(folder: Path) -> None:
         (more_tokens, "its tokenizer numbers tokens up to 1174, but it has 1174 embeddings; name files that belong"),
         (spoil_config(model_type="led", classifier_dropout=0.0), "is an encoder-decoder|Unrecognized configuration c"),
         (lambda folder: (folder / "config.json").write_text("{"), "cannot be loaded"),
-        (lambda folder: shutil.rmtree(folder), "cannot be loaded"),
+        (lambda folder: shutil.rmtree(folder), "no such folder, and a hub"),
     ],
 )
 def test_a_folder_that_does_not_fit(
@@ -121,7 +121,11 @@ def test_a_folder_that_does_not_fit(
 def test_models_by_name(tiny_model: Path) -> None:
     with pytest.raises(UserError, match=r"^[^\n]*holds no weights for 2 parameters .*, such as classifier.bias; "):
         CrossEncoder.load(tiny_model)
-    assert resolve("some/name") == "some/name"
+    assert resolve("some/name") == ("some/name", None)
+    assert resolve("some/name@0123abc") == ("some/name", "0123abc")
+    for wrong in ("/no/such", "./model", "a/b/c", "~/model"):
+        with pytest.raises(UserError, match=rf"^model '{wrong}': no such folder, and a hub's names are"):
+            resolve(wrong)
     with pytest.raises(UserError, match=r"no package no_such_package is installed; `pip install no-such-package`"):
         resolve("package:no_such_package/model")
     with pytest.raises(UserError, match=r"no package no.such is installed"):

@@ -205,7 +205,7 @@ def cached(place: Path, name: str, key: str, make: Callable[[Path], None], *, ke
             shutil.rmtree(half, ignore_errors=True)  # a kill left it; a younger one may be in work
         if not (folder / MANIFEST).is_file() or is_damaged(folder):
             if folder.exists():
-                log.warning("%s: damaged; it is made again", folder)
+                log.warning("warning: %s: damaged; it is made again", folder)
                 shutil.rmtree(folder)
             beside = place / f".{folder.name}.{token_hex(4)}"  # two processes may make the same at a time
             beside.mkdir(parents=True)

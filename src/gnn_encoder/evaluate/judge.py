@@ -120,6 +120,7 @@ class Judged:
     queries: int
     missing: dict[str, int]  # file of a run -> how many judged queries are not in the run
     depths: dict[str, int]  # file of a run -> most passages of a query in it
+    known: dict[str, int]  # file of a run -> how many of its passages are judged for their query
     measures: dict[str, float]  # measure -> mean of the first run, in 0..1
     against: dict[str, float]  # the same of the second run; empty if there is none
     comparisons: dict[str, Comparison]  # measure -> first run minus second; Holm's correction is over the measures
@@ -142,11 +143,12 @@ class Judged:
 def judge_runs(paths: Sequence[Path], qrels: Path, names: Sequence[str]) -> Judged:
     """Measure one run of any software, or two on the same queries."""
     names, judgements = list(parse(names, "--measure")), read_qrels(qrels)
-    tables, missing, depths = list[pl.DataFrame](), {}, {}
+    tables, missing, depths, known = list[pl.DataFrame](), {}, {}, {}
     for path in paths:
         run = read_scored_run(path)
         tables.append(per_query(run, judgements, names))
         depths[str(path)] = int(run["rank"].to_numpy().max(initial=0))
+        known[str(path)] = len(run.join(judgements, on=["qid", "pid"], how="semi"))
         asked = set(tables[-1]["qid"])
         missing[str(path)] = len(asked.difference(run["qid"]))
         if missing[str(path)] == len(asked):
@@ -161,6 +163,7 @@ def judge_runs(paths: Sequence[Path], qrels: Path, names: Sequence[str]) -> Judg
         queries=mine["qid"].n_unique(),
         missing=missing,
         depths=depths,
+        known=known,
         measures=mean(mine),
         against=mean(others[0]) if others else {},
         comparisons=corrected(compared),

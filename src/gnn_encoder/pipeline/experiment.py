@@ -58,17 +58,20 @@ def change(arguments: Sequence[str], base_model: Callable[[Encoder], str]) -> It
     changed = lay_over(arguments)
     yield from changed or ["params.yaml has these values already."]
     if is_missing and any(line.startswith("data.path: ") for line in changed):
-        yield f"! data.path is {at}, which is not there: name yours, `gnn-encoder init data.path=FOLDER`"
+        yield f"warning: data.path is {at}, which is not there: name yours, `gnn-encoder init data.path=FOLDER`"
 
 
-def preview(arguments: Sequence[str], path: Path = PARAMS) -> Params:
-    """The experiment that `lay_over` would make of these arguments; nothing is written. It raises the same errors."""
+def preview(arguments: Sequence[str], path: Path = PARAMS, *, named: str = "") -> Params:
+    """The experiment that `lay_over` would make of these arguments; nothing is written. It raises the same errors.
+
+    Errors name the arguments, or what they are `named`.
+    """
     load_params(path)  # a mistake in `path` itself must not be blamed on the arguments
     if not arguments:
         raise UserError("nothing to change: give --data, a file of configs/, or values such as mgt.beta=0.1")
     if "=" not in arguments[0]:
         refuse_second(path)
-    return _laid_over(path, given(arguments), " ".join(arguments))[1]
+    return _laid_over(path, given(arguments), named or " ".join(arguments))[1]
 
 
 def refuse_second(path: Path = PARAMS) -> None:

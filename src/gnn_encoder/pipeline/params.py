@@ -65,7 +65,6 @@ class Encoder(Section):
     """The dual-encoder: what it starts from and how a text becomes a vector."""
 
     model: str
-    revision: str | None
     trust_remote_code: bool = False  # whether code of the model's folder is run
     # Of these four, null is what the model's own files state: text/pretrained.py.
     pooling: Literal["cls", "mean", "max", "lasttoken"] | None

@@ -8,6 +8,7 @@ this gets length 1 (`modules.json` of sentence-transformers, and its Pooling's c
 import importlib.util
 import json
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from gnn_encoder.pipeline.params import Encoder
 transformers_logging.disable_progress_bar()
 logging.getLogger("transformers").setLevel(logging.ERROR)
 PACKAGE = "package:"
+HUB_NAME = r"\w[\w.-]*(/\w[\w.-]*)?"
 POOLING = {  # our names, which newer files have too -> the switches of older files
     "cls": "pooling_mode_cls_token",
     "mean": "pooling_mode_mean_tokens",
@@ -47,44 +49,52 @@ NO_LIMIT = 1_000_000  # tokens; a tokenizer without a limit states a larger numb
 FOR_QUERIES, FOR_PASSAGES = ("query",), ("document", "passage", "corpus")  # words in the names of prompts
 
 
-def resolve(model: str) -> str:
-    """The folder that `package:NAME/FOLDER` names, without importing the package; any other name unchanged."""
-    if not model.startswith(PACKAGE):
-        return model
-    name, _, inner = model.removeprefix(PACKAGE).partition("/")
-    found, told = None if "." in name else importlib.util.find_spec(name), f"encoder.model is {model!r}"
-    if found is None or found.origin is None:
-        raise UserError(f"{told}: no package {name} is installed; `pip install {name.replace('_', '-')}`")
-    folder = Path(found.origin).parent / inner
-    if not (folder / "config.json").is_file():
-        raise UserError(f"{told}: {folder} holds no config.json; correct the folder after the slash")
-    return str(folder)
+def resolve(model: str) -> tuple[str, str | None]:
+    """What a model's name means: a folder, which `package:NAME/FOLDER` names too, or a hub's NAME or NAME@COMMIT.
+
+    Returns the folder or the hub's name, and the commit, which is None for a folder and for the newest.
+    """
+    told = f"model {model!r}"
+    if model.startswith(PACKAGE):
+        name, _, inner = model.removeprefix(PACKAGE).partition("/")
+        found = None if "." in name else importlib.util.find_spec(name)  # without importing the package
+        if found is None or found.origin is None:
+            raise UserError(f"{told}: no package {name} is installed; `pip install {name.replace('_', '-')}`")
+        folder = Path(found.origin).parent / inner
+        if not (folder / "config.json").is_file():
+            raise UserError(f"{told}: {folder} holds no config.json; correct the folder after the slash")
+        return str(folder), None
+    if Path(model).is_dir():
+        return model, None
+    name, _, commit = model.partition("@")
+    if not re.fullmatch(HUB_NAME, name):
+        raise UserError(f"{told}: no such folder, and a hub's names are OWNER/NAME or NAME; correct it")
+    return name, commit or None
 
 
 def own_folder(params: Encoder) -> list[Path]:
     """The base model's folder, if it is one: what goes on with another's vectors would mix both."""
-    folder = Path(resolve(params.model))
+    folder = Path(resolve(params.model)[0])
     return [folder] if folder.is_dir() else []
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a pretrained model comes from: `encoder.model`, `encoder.revision` and `encoder.trust_remote_code`."""
+    """Where a pretrained model comes from, as `encoder.model` or another section has it; whether its code may run."""
 
     model: str
-    revision: str | None = None
     trust_remote_code: bool = False
 
     @classmethod
     def of(cls, params: Encoder) -> Self:
         """The base model of an experiment."""
-        return cls(params.model, params.revision, params.trust_remote_code)
+        return cls(params.model, params.trust_remote_code)
 
     def open(self, kind: Any, **options: Any) -> Any:
         """What transformers' class `kind` makes of it."""
-        origin = {"revision": self.revision, "trust_remote_code": self.trust_remote_code}
         with explained(self.model):
-            return kind.from_pretrained(resolve(self.model), **origin, **options)
+            name, commit = resolve(self.model)
+            return kind.from_pretrained(name, revision=commit, trust_remote_code=self.trust_remote_code, **options)
 
 
 def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
@@ -121,7 +131,7 @@ def load_model(
     dropouts = {name: dropout for name, value in found if "dropout" in name and isinstance(value, int | float)}
     for name, value in (dropouts | options).items():
         setattr(config, name, value)
-    kind, folder = kind or _encoding(source.model, config), resolve(source.model)
+    kind, folder = kind or _encoding(source.model, config), resolve(source.model)[0]
     if any(Path(folder).glob("pytorch_model*.bin")) and not any(Path(folder).glob("*.safetensors")):
         convert = f"M.from_pretrained({folder!r}, weights_only=True).save_pretrained({folder!r})"
         raise UserError(  # a pickle can hold code; this converts it without running any
@@ -249,7 +259,8 @@ def _stated(source: Source) -> Stated:
 def _read_file(source: Source, name: str) -> Any:
     """A JSON file of a model; None if there is none."""
     absent: Any = {f"_raise_exceptions_for_{what}": False for what in ("missing_entries", "connection_errors")}
-    path = cached_file(resolve(source.model), f"{name}.json", revision=source.revision, **absent)
+    folder, commit = resolve(source.model)
+    path = cached_file(folder, f"{name}.json", revision=commit, **absent)
     with explained(str(path)):
         return None if path is None else json.loads(Path(path).read_bytes())
 

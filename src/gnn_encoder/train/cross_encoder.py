@@ -86,8 +86,8 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
     pairs, found = relevant_pairs(*project.tables("train")), read_ranks(project.CANDIDATES, first=settings.range_min)
     queries = project.queries("train")
     examples = open_examples(examples_from_candidates(pairs, found), queries)
-    base, is_same = params.encoder, settings.model in (None, params.encoder.model)
-    source = Source(settings.model or base.model, base.revision if is_same else None, base.trust_remote_code)
+    base = params.encoder
+    source = Source(settings.model or base.model, base.trust_remote_code)
     model = CrossEncoder.from_pretrained(source, base, seed=params.seed)
     allow_length(cast(PreTrainedModel, model.model), model.tokenizer, f"{section}.max_length", settings.max_length)
     if base.frozen_layers:
