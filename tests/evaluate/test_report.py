@@ -1,4 +1,4 @@
-"""Figures that repeat, with CSV for `dvc plots`; the page: whole, safe, self-contained; what is missing is told."""
+"""Figures that repeat; the page: whole, safe, self-contained; what is missing is told."""
 
 import re
 from html import unescape
@@ -9,7 +9,7 @@ import pytest
 from matplotlib.image import imread
 
 from gnn_encoder.evaluate import slices
-from gnn_encoder.evaluate.report import measures_of, recall_of, render, write_figures
+from gnn_encoder.evaluate.report import recall_of, render, write_figures
 from gnn_encoder.evaluate.slices import won_and_lost_table
 from gnn_encoder.evaluate.tables import DATA, data_key
 from gnn_encoder.pipeline import project
@@ -78,9 +78,7 @@ def test_what_gains_stands_first_and_what_loses_last(folder: Path, monkeypatch: 
     assert won_and_lost_table("pair", "RR@10") is None, "nothing of it was measured"
 
 
-def test_csv() -> None:
-    lines = measures_of({"dev": MEANS}).write_csv().splitlines()
-    assert lines[:2] == ["system,split,measure,value", "dual_encoder,dev,RR@10,0.4512"] and len(lines) == 7
+def test_what_is_drawn_of_recall() -> None:
     odd = {"gnn_encoder": MEANS["gnn_encoder"], "bm25": {"R@100": 0.9, "RR@10": 0.1, "R(rel=2)@5": 0.2, "R@20": 0.7}}
     assert recall_of({"test": odd}).rows() == [
         *(("gnn_encoder", "test", "R", 5, 0.625), ("gnn_encoder", "test", "R", 100, 1.0)),

@@ -41,7 +41,7 @@ def test_metrics(measured: Path) -> None:
     found = values.filter(system="gnn_encoder", split="dev", measure="RR@10").select("qid", "value").rows()
     assert found == [("q0", 1.0), ("q1", 1.0), ("q2", 0.0)]
     plots = [path.name for path in (measured / project.PLOTS / "gnn_encoder").iterdir()]
-    assert sorted(plots) == ["measures.csv", "recall.csv", "recall.png", "systems.png"]
+    assert sorted(plots) == ["recall.png", "systems.png"]
 
 
 def test_slices_and_the_claim(measured: Path) -> None:

@@ -1,6 +1,7 @@
 """What shows a branch's results: its figures, and one HTML file with the tables and figures of all branches."""
 
 import base64
+import re
 import textwrap
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -41,30 +42,26 @@ LINE = 22  # most characters of a line in a legend or beside an axis
 
 
 def write_figures(folder: Path, values: pl.DataFrame, means: dict[str, Means], measure: str) -> None:
-    """Write measures and recall as CSV for `dvc plots`, and the figures of `measure` and of recall, a panel a split."""
+    """Write the figures of `measure` and of recall, a panel a split."""
     folder.mkdir(parents=True, exist_ok=True)
-    measures_of(means).write_csv(folder / "measures.csv")
-    recall = recall_of(means)
-    recall.write_csv(folder / "recall.csv")
-    tested = values.filter(measure=measure)
+    recall, tested = recall_of(means), values.filter(measure=measure)
     bars = [(f"{measure}, {split} queries", partial(_paint_means, tested.filter(split=split))) for split in means]
     lines = [(f"Recall, {split} queries", partial(_paint_recall, recall.filter(split=split))) for split in means]
     _save(folder / "systems.png", bars, height=1 + 0.4 * max(map(len, means.values())))
     _save(folder / "recall.png", lines, height=5.2)
 
 
-def measures_of(means: dict[str, Means]) -> pl.DataFrame:
-    """One row per system, split and measure: columns system, split, measure, value."""
-    of = [(system, split, values) for split, systems in means.items() for system, values in systems.items()]
-    rows = [(system, split, *one) for system, split, values in of for one in values.items()]
-    return pl.DataFrame(rows, schema=["system", "split", "measure", "value"], orient="row")
-
-
 def recall_of(means: dict[str, Means]) -> pl.DataFrame:
     """One row per system, split and k of recall R@k, or of Success@k if that has more k, smallest k first."""
-    name, k = (pl.col("measure").str.extract(RECALL, group) for group in (1, 2))
-    rows = measures_of(means).select("system", "split", measure=name, k=k.cast(pl.Int64), recall="value")
-    kept = rows.filter(measure=max("R", "Success", key=lambda one: rows.filter(measure=one)["k"].n_unique()))
+    of = [(system, split, values) for split, systems in means.items() for system, values in systems.items()]
+    rows = [
+        (system, split, found[1], int(found[2]), value)
+        for system, split, values in of
+        for measure, value in values.items()
+        if (found := re.match(RECALL, measure))
+    ]
+    table = pl.DataFrame(rows, schema=["system", "split", "measure", "k", "recall"], orient="row")
+    kept = table.filter(measure=max("R", "Success", key=lambda one: table.filter(measure=one)["k"].n_unique()))
     return kept.select(pl.all().sort_by("k").over("split", "system", mapping_strategy="explode"))
 
 
