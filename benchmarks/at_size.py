@@ -117,10 +117,10 @@ def _write_model(folder: Path, base: str) -> None:
     import torch
     from transformers import BertConfig, BertModel
 
-    from gnn_encoder.text.pretrained import Source, load_tokenizer
+    from gnn_encoder.text.pretrained import load_tokenizer
 
     torch.manual_seed(0)
-    tokenizer = load_tokenizer(Source(base))
+    tokenizer = load_tokenizer(base)
     size = {"hidden_size": HIDDEN, "num_hidden_layers": 1, "num_attention_heads": 12, "intermediate_size": 2 * HIDDEN}
     BertModel(BertConfig(vocab_size=len(tokenizer), **size)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -25,7 +25,6 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.text.batches import Inputs
 from gnn_encoder.text.cross_encoder import CrossEncoder, embed_pairs, score_pairs
-from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import open_tokens
 
 FACTOR = 3.0
@@ -107,7 +106,7 @@ def model_folder(params: Params) -> Path:
     torch.manual_seed(params.seed)
     base = params.encoder
     name = params.train_cross_encoder.model or base.model
-    CrossEncoder.from_pretrained(Source(name, base.trust_remote_code), base).save(Path("model"))
+    CrossEncoder.from_pretrained(name, base).save(Path("model"))
     return Path("model")
 
 

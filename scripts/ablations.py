@@ -40,16 +40,16 @@ def read_experiments(names: Iterable[str], seeds: Iterable[int]) -> tuple[pl.Dat
     from dvc.exceptions import DvcException
     from dvc.scm import SCMError
 
-    path, found, missing = (project.evaluation(MAIN) / project.VALUES).as_posix(), [], []
+    found, missing = [], []
     for name, seed in product(names, seeds):
+        # Of `full` the controls are kept, as ablations of their own names.
+        places = [project.measured(one) / project.VALUES for one in (MAIN, *(CONTROLS if name == FULL else ()))]
         try:
-            with DVCFileSystem(rev=f"{name}-{seed}").open(path, "rb") as file:
-                values = pl.read_parquet(file.read())
+            files = DVCFileSystem(rev=f"{name}-{seed}")
+            values = pl.concat(pl.read_parquet(files.read_bytes(place.as_posix())) for place in places)
         except (DvcException, SCMError, OSError):
             missing.append(f"{name}-{seed}")
             continue
-        # Of `full` the controls are kept, as ablations of their own names.
-        values = values.filter(pl.col("system").is_in([MAIN, *CONTROLS] if name == FULL else [MAIN]))
         found.append(values.with_columns(ablation=pl.col("system").replace(MAIN, name), seed=pl.lit(seed)))
     if not any(FULL in values["ablation"] for values in found):
         cure = "`python scripts/ablations.py queue` first, then `dvc queue start`; `dvc queue status` says what failed"

@@ -49,8 +49,10 @@ def record(
     target = RESULTS / name
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(METRICS / MAIN, target / "metrics" / MAIN)
-    text, path = Path("params.yaml").read_text(encoding="utf-8"), load_params().data.path
-    (target / "params.yaml").write_text(text.replace(path, "FOLDER") if path else text, encoding="utf-8")
+    text = Path("params.yaml").read_text(encoding="utf-8")
+    if path := load_params().data.path:
+        text = re.sub(rf"^(# Made by: .*|  path: .*){re.escape(path)}", r"\1FOLDER", text, flags=re.M)
+    (target / "params.yaml").write_text(text, encoding="utf-8")
     commit = subprocess.check_output(["git", "rev-parse", "--short=8", "HEAD"], text=True).strip()
     found = Record(title=title, data=data, command=command, commit=commit, processor=processor, minutes=minutes)
     write_json(target / "record.json", found)

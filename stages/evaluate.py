@@ -20,9 +20,7 @@ def main(stage: Stage) -> None:
     """Measure, compare, write metrics and plots, print the tables."""
     section, branch = stage.params.evaluate, registry().branches[stage.key]
     names, (tested,) = list(parse(section.measures)), parse([section.significance], "evaluate.significance")
-    measures, folder = map(stage.unfinished, (project.MEASURES / stage.key, project.evaluation(stage.key)))
-    values = measure_systems(branch.systems, [*names, tested], measures)
-    values.write_parquet(folder / project.VALUES)
+    values = measure_systems(branch.systems, [*names, tested], stage.unfinished(project.MEASURES / stage.key))
     means, by_query = means_by_system(values, names), parts_by("split", values.filter(measure=tested))
     baselines = dict.fromkeys(branch.systems, branch.baseline)
     compared = compare_with(values, tested, {one: other for one, other in baselines.items() if one != other})
@@ -34,7 +32,7 @@ def main(stage: Stage) -> None:
     if stage.key == MAIN:
         tables.tell(slices.slices_table(MAIN, one, split) for split, one in sliced.items())
         found["claim"] = claim = tables.claim_of_main(values, tested)
-        write_json(folder / "informed.json", told := informed(stage.params))
+        write_json(stage.unfinished(project.INFORMED) / "informed.json", told := informed(stage.params))
         tables.tell([slices.attention_table(told["attention"]), *tables.claim_sentences(claim)])
     for name, value in found.items():
         write_json(stage.unfinished(project.METRICS / stage.key / f"{name}.json"), value)

@@ -41,7 +41,6 @@ def main(stage: Stage) -> None:
         encoder, matrix = load_encoder(project.RETRIEVER, params.encoder), project.embeddings("retriever")
         found = mine_candidates(encoder, matrix, UNLABELLED, stage.work / "mined", params, "denoise.range_max")
         candidates = pl.DataFrame(pa.concat_tables(found))
-        # The queries with hidden labels stand first among the unlabelled ones, and so have the same rows in both.
         hidden = relevant_pairs(*project.tables(UNLABELLED))
         scored = score_candidates(candidates, queries, stage.work / "unlabelled", params, **how)
         pretraining, quality = label_unlabelled(scored, hidden, pair)

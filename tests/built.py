@@ -12,7 +12,6 @@ from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.project import CONTROL
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.pretrained import Source
 
 from .project import ROOT, call_stage, declare
 
@@ -45,7 +44,7 @@ def _save_models(params: Params) -> None:
     for system in (BASE, CONTROL):  # from the control labels_alone has its E_Q
         encoder.save(project.encoder(system))
     encoder.save(project.GNN / "encoder")
-    CrossEncoder.from_pretrained(Source(params.encoder.model), params.encoder).save(project.CROSS_ENCODER)
+    CrossEncoder.from_pretrained(params.encoder.model, params.encoder).save(project.CROSS_ENCODER)
     d, similarity = encoder.dimension, encoder.settings.similarity
     gnn = new_gnn(params.mgt, (d, d), similarity, seed=params.seed)
     _disturb(gnn, seed=3, by=0.3)

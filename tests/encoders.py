@@ -7,7 +7,6 @@ import torch
 from gnn_encoder.pipeline.params import Encoder
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.pretrained import Source
 
 
 def settings(model: Path, **changes: object) -> Encoder:
@@ -38,4 +37,4 @@ def dual_encoder(model: Path, **changes: object) -> DualEncoder:
 
 
 def cross_encoder(model: Path, seed: int = 0, **changes: object) -> CrossEncoder:
-    return CrossEncoder.from_pretrained(Source(str(model)), settings(model, **changes), seed=seed)
+    return CrossEncoder.from_pretrained(str(model), settings(model, **changes), seed=seed)

@@ -112,11 +112,17 @@ def test_a_second_experiment_is_refused_and_single_values_are_not() -> None:
         (["--data", "beir", "configs/nq.yaml"], "'configs/nq.yaml': must be KEY=VALUE with a dotted key"),
         ([MODEL], "encoder.frozen_layers is 3: the model has 2 layers; lower it"),
         (["encoder.model=other"], "modules.json has Transformer, Dense, where Transformer, Pooling, "),
+        (["other.yaml"], "modules.json has Transformer, Dense, where Transformer, Pooling, "),
+        (
+            ["data.source=ir_datasets", "data.name=a", "data.names={train: a, test: b}"],
+            "data.name is set, which is not",
+        ),
     ],
 )
 def test_mistakes_are_one_line_and_change_nothing(arguments: list[str], message: str) -> None:
     Path("bad.yaml").write_text("mgt:\n  beta: 0.1\n  beta: 0.2\n")
     Path("empty.yaml").write_text("")
+    Path("other.yaml").write_text("encoder: {model: other}\n")
     with Path(shutil.copytree(TINY / "beir", "bad"), "corpus.jsonl").open("a") as corpus:
         corpus.write("[1]\n")
     modules = '[{"path": "", "type": "m.Transformer"}, {"path": "1", "type": "m.Dense"}]'

@@ -141,10 +141,14 @@ class GNNEncoder:
         """The same of data that are checked. After an error, halfway too, the estimator is as it was."""
         mgt, (m, d) = self._section(), data.passages.shape
         data.check_sizes(self.k, self.beta)
+        if d % self.heads:
+            raise UserError(f"heads is {self.heads}: must be a divisor of the embeddings' {d} columns")
         training, asked = of_length_1(data.nodes[: data.training]), of_length_1(data.dev_queries)
         if again := int((array_top_k(training, asked, 1)[1] > 0.99999).sum()):
             told = "warning: %d of %d dev queries have the vector of a training query: take others, or dev flatters"
             log.warning(told, again, len(asked))
+        if again := len(training) - len(np.unique(training, axis=0)):
+            log.warning("warning: %d training queries repeat another, whose label MGT sees: give them one row", again)
         found, scores = array_top_k(data.passages, data.nodes, self.k)
         candidates = retrieved_pairs(np.arange(len(found)), found)  # hard negatives, but for what is labelled
         examples = to_examples(examples_from_candidates(data.pairs, candidates), m)

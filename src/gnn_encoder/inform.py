@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gnn_encoder.base.files import check_room
 from gnn_encoder.base.judgements import contains, pair_keys
 from gnn_encoder.base.matrix import Matrix, Rows, array_blocks
 from gnn_encoder.controls.choose import DevQueries, best_on_dev, shown
@@ -70,6 +71,7 @@ def inform(
     gnn = GNNEncoder(**(params if odd is None else {"similarity": "dot"} | params))
     data.check_sizes(gnn.k, gnn.beta)
     matrix, m, rows = data.passages, len(data.passages), list[tuple[str, float, str, Matrix]]()
+    check_room(next(filter(Path.is_dir, out.absolute().parents)), 2 * 4 * matrix.size, "name another disk with --out")
     if odd is not None:
         yield f"warning: {odd}, not 1: scores are inner products, and NUDGE-N is left out"
     yield f"{m} passages, {data.pairs['query'].n_unique()} labelled queries; similarity {gnn.similarity}; k {gnn.k}"

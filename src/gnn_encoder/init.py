@@ -26,7 +26,7 @@ from gnn_encoder.search.faiss_index import new_index
 from gnn_encoder.text.batches import padded, single_batch
 from gnn_encoder.text.device import device
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.pretrained import Source, own_folder, read_stated
+from gnn_encoder.text.pretrained import own_folder, read_stated
 from gnn_encoder.text.tokens import TextTokens, titled
 
 KILLED = "init-"  # of folders that are left where an init was killed
@@ -127,7 +127,7 @@ def fit_params(source: str, path: Path | None, arguments: Sequence[str]) -> Iter
     params = experiment.preview(settings, named=shlex.join([*by, *arguments]))
     encoder = DualEncoder.from_pretrained(params.encoder)
     found, model = read_contents(params, encoder), cast(PreTrainedModel, encoder.query)
-    stated = read_stated(Source.of(params.encoder))
+    stated = read_stated(params.encoder.model)
     longest = stated.readable(model) or int(found.passages.tokens.max())
     model_is = longest, model.config.num_hidden_layers, bool(stated.use)
     chosen = _values(params, experiment.given(arguments), found, *model_is)
@@ -148,7 +148,7 @@ def describe_base_model(params: Encoder) -> str:
     if not own_folder(params):
         return f"{params.model} is no folder here: it will be taken from the hub"
     DualEncoder.from_pretrained(params).freeze_lower(params.frozen_layers)
-    return read_stated(Source.of(params)).description(params)
+    return read_stated(params.model).description(params)
 
 
 # --- values -----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """`gnn-encoder serve`: a FastAPI app over the built systems of a project, its bounds, and uvicorn, which runs it."""
 
 import logging
+import re
 import socket
 import sys
 import threading
@@ -29,17 +30,18 @@ import gnn_encoder
 from gnn_encoder.base.distributed import cores
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import MANIFEST, is_empty
-from gnn_encoder.base.tables import count_rows, read_column
+from gnn_encoder.base.tables import QUERIES, count_rows
 from gnn_encoder.gnn.graph import open_labels
 from gnn_encoder.gnn.neighbourhood import open_explainer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry
-from gnn_encoder.search.faiss_index import check_ids
+from gnn_encoder.search.faiss_index import TableRows, check_ids
 from gnn_encoder.searcher import Answer, Searcher
 
 SHOWN = 50  # queries of a passage that are told, those with the most attention
 log = logging.getLogger(__name__)
+ALLOWED = re.compile(r"(\*\.)?[\w.-]+|\*|\[[\da-fA-F:.]+\]")  # as TrustedHostMiddleware takes them
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 EVERY = "all"  # in place of names: every system that is built
 MOST_HITS = 100
@@ -65,6 +67,7 @@ class GraphExplainer:
     def __init__(self) -> None:
         self._inform, self._before = open_explainer(load_params())
         self._training, self._labelled = count_rows(project.queries("train")), open_labels()
+        self._nodes = TableRows(project.NODES, QUERIES)
 
     def explain(self, pid: str) -> dict[str, Any]:
         """What informed a passage: the attention (Eq. 4) is the mean over heads, the gate (Eq. 9) that over columns."""
@@ -77,7 +80,7 @@ class GraphExplainer:
         queries = found[:-1].sort("attention", descending=True, maintain_order=True)  # the last is the passage itself
         labelled = self._labelled.filter(pl.col("passage") == rows[0])["query"].implode()
         shown = queries.head(SHOWN).with_columns(labelled=pl.col("query").is_in(labelled))
-        texts = read_column(project.NODES, "text").take(shown["query"].to_numpy()).to_pylist()
+        texts = [row["text"] for row in self._nodes.take(shown["query"].to_numpy())]
         kind = pl.when(pl.col("query") < self._training).then(pl.lit("training")).otherwise(pl.lit("unlabelled"))
         return {
             "queries": shown.select("attention", "labelled", text=pl.Series(texts), kind=kind).to_dicts(),
@@ -274,6 +277,12 @@ def is_loopback(host: str) -> bool:
 
 def serve(*, host: str, port: int, systems: Sequence[str], hybrid: bool, allowed_hosts: Sequence[str]) -> None:
     """Serve the project in the current folder until SIGTERM or Ctrl-C, and then answer what has been accepted."""
+    if not host:
+        raise UserError("--host is empty: give an address, such as 127.0.0.1")
+    for name in allowed_hosts:
+        if not ALLOWED.fullmatch(name):
+            rule = "must be a name or an address without a port, [...] for IPv6; *.NAME allows what ends so"
+            raise UserError(f"--allow-host is {name!r}: {rule}")
     listening = listen(host, port)  # first, since opening systems takes seconds
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     threads = max(1, cores() // 2)  # those that wait for each other must not fill the cores of those that answer

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, Self
@@ -157,7 +158,7 @@ class VectorFile:
 
     path: Path
     matrix: NDArray[Any]  # (rows, d)
-    ids: pl.Series  # text; (rows,)
+    column: pa.ChunkedArray  # the ids, text or whole numbers; (rows,)
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -172,7 +173,12 @@ class VectorFile:
             raise UserError(f"{path}: must be .npy (not .npz), or .parquet with {COLUMNS} ({error})") from error
         if matrix.ndim != 2:
             raise UserError(f"{path}: shape {matrix.shape}; must be (rows, columns)")
-        return cls(path, matrix, pl.int_range(len(matrix), eager=True).cast(pl.String))
+        return cls(path, matrix, pa.chunked_array([np.arange(len(matrix))]))
+
+    @cached_property
+    def ids(self) -> pl.Series:
+        """The ids as text. *Shape:* (rows,)."""
+        return pl.Series(self.column).cast(pl.String)
 
     def rows_of(self, ids: pl.Series) -> pl.Series:
         """The rows of some ids, null where there is none."""
@@ -239,7 +245,7 @@ def writing(path: Path, like: VectorFile) -> Iterator[NDArray[Any]]:
         filled.flush()
         if path.suffix == ".parquet":
             vectors = pa.FixedSizeListArray.from_arrays(pa.array(filled.reshape(-1)), filled.shape[1])  # no copy
-            columns = pa.table({"id": like.ids.to_arrow().cast(pa.string()), "vector": vectors})
+            columns = pa.table({"id": like.column, "vector": vectors})
             pq.write_table(columns, table, row_group_size=ROWS_AT_A_TIME)
             publish(table, path)
         else:
@@ -249,21 +255,21 @@ def writing(path: Path, like: VectorFile) -> Iterator[NDArray[Any]]:
         table.unlink(missing_ok=True)
 
 
-def _read_parquet(path: Path) -> tuple[NDArray[Any], pl.Series]:
+def _read_parquet(path: Path) -> tuple[NDArray[Any], pa.ChunkedArray]:
+    """The vectors of the file's column `vector`, and its column `id`."""
     with undamaged(path):
-        table = pq.read_table(path)
-    if not {"id", "vector"} <= set(table.column_names):
-        raise ValueError(f"columns are {', '.join(table.column_names)}")
-    column = table.column("vector").combine_chunks()
-    if len(table) == 0 or len(pc.list_value_length(column).unique()) > 1:
+        if not {"id", "vector"} <= set(names := pq.read_schema(path).names):
+            raise ValueError(f"columns are {', '.join(names)}")
+        table = pq.read_table(path, columns=["id", "vector"])
+    vectors, column = table.column("vector"), table.column("id")
+    if len(table) == 0 or len(pc.list_value_length(vectors).unique()) > 1:
         raise ValueError("vectors differ in length")
-    values = column.flatten().to_numpy(zero_copy_only=False)
-    ids = pl.Series(table.column("id"))
+    matrix = pc.list_flatten(vectors).to_numpy().reshape(len(table), -1)
+    ids = pl.Series(column)
     if not (ids.dtype.is_integer() or ids.dtype in (pl.String, pl.Categorical)):
         raise ValueError(f"column `id` has type {ids.dtype}; must be text or whole numbers")
     if ids.null_count():
         raise ValueError(f"column `id` has no value in row {ids.is_null().arg_max()}")
-    ids = ids.cast(pl.String)
     if ids.is_duplicated().any():
-        raise ValueError(f"id {ids.filter(ids.is_duplicated())[0]!r} stands twice")
-    return values.reshape(len(table), -1), ids
+        raise ValueError(f"id {str(ids.filter(ids.is_duplicated())[0])!r} stands twice")
+    return matrix, column

@@ -39,6 +39,12 @@ def test_blocks_in_any_order_by_several_processes_and_what_is_done(tmp_path: Pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["embeddings.npy", "manifest.json"]
 
 
+def test_flags_of_a_matrix_that_is_gone_do_not_count(tmp_path: Path) -> None:
+    ArrayWriter(tmp_path, (7, 3), "float32").write(0, MATRIX)
+    (tmp_path / "embeddings.npy").unlink()
+    assert ArrayWriter(tmp_path, (7, 3), "float32").done == set()
+
+
 @pytest.mark.parametrize("size", [0, 1, 128, 128 + 83, None])
 def test_a_file_that_is_cut_short_or_lost(tmp_path: Path, size: int | None) -> None:
     path = write_whole(tmp_path) / "embeddings.npy"

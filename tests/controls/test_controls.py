@@ -235,6 +235,18 @@ def standardised(scores: dict[int, float]) -> dict[int, float]:
     return {passage: (score - mean) / (deviation or 1) for passage, score in scores.items()}
 
 
+def test_without_weight_all_stays_as_it_was() -> None:
+    """What a run does not have stands below its last passage, also below one with a higher row."""
+    run = np.array([[4, 2], [-1, -1]]), np.array([[3.0, 1.0], [MISSING, MISSING]], np.float32)
+    near = np.array([[1, 3], [6, 5]]), lambda setting: np.array([[0.5, 0.5], [0.2, 0.8]], np.float32)
+    passages, scores = hybrid.with_log(run, near, 1.0)
+    assert top(passages, scores({"weight": 0.0}), 2)[0][0].tolist() == [4, 2]
+    assert top(passages, scores({"weight": 1.0}), 2)[0][1].tolist() == [5, 6], "of an empty run the shares decide"
+    lexical = np.array([[1, 4], [-1, -1]]), np.array([[2.0, 1.0], [MISSING, MISSING]], np.float32)
+    passages, scores = hybrid.fused(run, lexical)
+    assert top(passages, scores({"weight": 0.0}), 2)[0][0].tolist() == [4, 2]
+
+
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
 def test_by_standardised_scores(weight: float) -> None:
     passages, scores = hybrid.fused(DENSE, LEXICAL)

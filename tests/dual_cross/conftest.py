@@ -9,7 +9,6 @@ from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGene
 
 from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.pipeline import project
-from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens, open_tokens
 
 from ..encoders import settings
@@ -33,7 +32,7 @@ def generated(tables: Path, tiny_model: Path) -> TextTokens:
 @pytest.fixture
 def fresh(tiny_model: Path) -> QueryGenerator:
     """An encoder-decoder of the tiny BERT, as training begins with it."""
-    return QueryGenerator.from_encoder(Source(str(tiny_model)), settings(tiny_model), seed=5)
+    return QueryGenerator.from_encoder(str(tiny_model), settings(tiny_model), seed=5)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from gnn_encoder.dual_cross.generation import choose_queries, forbidden, generat
 from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.text.batches import single_batch
 from gnn_encoder.text.corpus import embed_queries
-from gnn_encoder.text.pretrained import Source, load_tokenizer
+from gnn_encoder.text.pretrained import load_tokenizer
 from gnn_encoder.text.tokens import TextTokens, open_tokens
 
 from ..texts import text
@@ -60,12 +60,12 @@ def test_of_one_token_it_is_the_best(model: QueryGenerator, passages: TextTokens
 
 
 def test_forbidden_tokens(tiny_model: Path, t5_folder: Path) -> None:
-    tokenizer = load_tokenizer(Source(str(tiny_model)))
+    tokenizer = load_tokenizer(str(tiny_model))
     never, not_first = forbidden(tokenizer, tokenizer.sep_token_id, len(tokenizer) + 2)
     special = {tokenizer.convert_tokens_to_ids(token) for token in ("[PAD]", "[UNK]", "[CLS]", "[MASK]")}
     assert set(never) == special | {len(tokenizer), len(tokenizer) + 1}
     assert not_first == [tokenizer.sep_token_id]
-    tokenizer = load_tokenizer(Source(str(t5_folder)))
+    tokenizer = load_tokenizer(str(t5_folder))
     never, not_first = forbidden(tokenizer, 1, 32)
     assert set(never) == {0, 2, *range(len(tokenizer), 32)}
     assert not_first == [1, 4]  # the end and the token that is a blank

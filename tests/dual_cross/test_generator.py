@@ -15,7 +15,7 @@ from transformers import AutoModelForSeq2SeqLM
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.dual_cross import generator as module
 from gnn_encoder.dual_cross.generator import GeneratorTask, QueryGenerator, parameter_groups, set_word_frequencies
-from gnn_encoder.text.pretrained import Source, load_model
+from gnn_encoder.text.pretrained import load_model
 from gnn_encoder.text.tokens import open_tokens
 
 from ..encoders import settings
@@ -33,7 +33,7 @@ def task(fresh: QueryGenerator, tables: Path) -> Callable[..., GeneratorTask]:
 
 
 def test_both_halves_begin_as_the_encoder(fresh: QueryGenerator, tiny_model: Path) -> None:
-    encoder = load_model(Source(str(tiny_model)), dropout=0.0).state_dict()
+    encoder = load_model(str(tiny_model), dropout=0.0).state_dict()
     found = fresh.model.state_dict()
     for name, value in encoder.items():
         if "pooler" not in name:
@@ -82,7 +82,7 @@ def test_a_folder_holds_it_all(bert: QueryGenerator, task: Callable[..., Generat
 
 def test_an_encoder_that_makes_no_decoder_is_refused(t5_folder: Path) -> None:
     with pytest.raises(UserError, match=r"no decoder of a t5 model; name a\s.*dual_cross.generator.model"):
-        QueryGenerator.from_encoder(Source(str(t5_folder)), settings(t5_folder), seed=0)
+        QueryGenerator.from_encoder(str(t5_folder), settings(t5_folder), seed=0)
 
 
 def by_torch(model: QueryGenerator, task: GeneratorTask, item: int) -> tuple[torch.Tensor, int]:

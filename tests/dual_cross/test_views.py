@@ -115,9 +115,9 @@ def change(params: Params, **values: object) -> Params:
     return params.model_copy(update={"dual_cross": params.dual_cross.model_copy(update=values)})
 
 
-def functions() -> dict[str, Any]:
-    """Those of the stage's script."""
-    return runpy.run_path(str(ROOT / "stages" / "train_dual_cross.py"))
+def main_of(stage: str) -> Any:
+    """What a stage's script runs."""
+    return runpy.run_path(str(ROOT / "stages" / f"{stage}.py"))["main"]
 
 
 def pretrain(params: Params, folder: Path) -> list[TrainingBatch]:
@@ -129,7 +129,7 @@ def pretrain(params: Params, folder: Path) -> list[TrainingBatch]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contrastive, "contrastive_step", step)
-        functions()["pretrain"](params, folder, "a model")
+        main_of("pretrain_dual_cross")(Mock(params=params, scratch=folder))
     return seen
 
 
@@ -152,7 +152,7 @@ def test_what_pretraining_sees(params: Params, tmp_path: Path) -> None:
 
 
 def test_hard_negatives(params: Params) -> None:
-    main, seen = functions()["main"], list[Examples]()
+    main, seen = main_of("train_dual_cross"), list[Examples]()
     main.__globals__.update({"DualEncoder": Mock(), "open_texts": Mock(), "open_views": Mock()})
     main.__globals__["train_dual_encoder"] = lambda texts, examples, *rest, **more: seen.append(examples)
     for kind, file in (("denoised", project.EXAMPLES), ("bm25", project.BM25_EXAMPLES)):

@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import polars as pl
@@ -66,6 +67,19 @@ def test_row_numbers_and_ids_give_the_same(files: dict[str, str], monkeypatch: p
     assert not list(Path().rglob(".*")), "nothing half-written stays"
 
 
+def test_ids_that_are_numbers_stay_so_and_other_columns_are_not_read(files: dict[str, str]) -> None:
+    vectors, ids = DATA.passages.tolist(), list(range(M))
+    pl.DataFrame({"text": ["a"] * M, "vector": vectors, "id": ids}).write_parquet("passages.parquet")
+    inform(files | {"passages": "passages.parquet", "out": "new.parquet"})
+    assert pl.read_parquet("new.parquet")["id"].to_list() == ids
+
+
+def test_a_full_disk_is_told_before_the_work(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(informing, "labels_alone", lambda *args, **more: pytest.fail("has begun to work"))
+    monkeypatch.setattr("shutil.disk_usage", lambda path: Mock(free=1_000))
+    assert "no space left on the disk: " in refusal(*arguments(files))
+
+
 def test_the_best_on_dev_is_written(files: dict[str, str]) -> None:
     """With few labels the passages as they came, or moved by their labels, can be better than what was trained."""
     np.savetxt(files["qrels"], DATA.labels[:20], fmt="%d", delimiter="\t")
@@ -74,7 +88,7 @@ def test_the_best_on_dev_is_written(files: dict[str, str]) -> None:
     best = max(ROWS, key=lambda name: found[name])
     assert told.splitlines()[-2] == f"new.parquet: {best}, the best on dev"
     assert reciprocal_rank(np.array(written["vector"].to_list())) == pytest.approx(found[best] / 100, abs=6e-4)
-    assert written["id"].to_list() == [str(row) for row in range(M)]
+    assert written["id"].to_list() == list(range(M))
 
 
 def test_what_may_not_be_meant_is_told(files: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:

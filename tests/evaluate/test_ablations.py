@@ -73,19 +73,20 @@ STAGE = """
 import yaml, polars as pl
 from pathlib import Path
 beta, seed = (yaml.safe_load(Path("params.yaml").read_text())[name] for name in ("beta", "seed"))
-folder = Path("data/evaluation/gnn_encoder")
-folder.mkdir(parents=True)
 rows = [(s, d, f"q{i}", "RR@10", (i + seed) / 50 - beta * (s == "gnn_encoder"))
         for s in ("dual_encoder", "no_gnn", "gnn_encoder", "bm25") for d in ("dev", "test") for i in range(4)]
 columns = ["system", "split", "qid", "measure", "value"]
-pl.DataFrame(rows, columns, orient="row").write_parquet(folder / "values.parquet")
+for (system,), part in pl.DataFrame(rows, columns, orient="row").group_by("system"):
+    folder = Path("data/measures/gnn_encoder", system)
+    folder.mkdir(parents=True)
+    part.write_parquet(folder / "values.parquet")
 """
 
 
 @pytest.mark.long
 def test_a_queue_of_two_values_and_its_table(tmp_path: Path, environment: dict[str, str]) -> None:
     """With DVC, and in place of the pipeline one stage that is as fast as can be."""
-    stage = {"cmd": f"{sys.executable} stage.py", "params": ["beta", "seed"], "outs": ["data/evaluation/gnn_encoder"]}
+    stage = {"cmd": f"{sys.executable} stage.py", "params": ["beta", "seed"], "outs": ["data/measures/gnn_encoder"]}
     lines = "full\nhigh  beta=0.25\n"
     files = {"dvc.yaml": yaml.safe_dump({"stages": {"evaluate": stage}}), "stage.py": STAGE, "lines.txt": lines}
     for name, text in (files | {"params.yaml": "beta: 0.0\nseed: 13\n"}).items():

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from matplotlib.image import imread
 
+from gnn_encoder.base.files import write_json
 from gnn_encoder.evaluate import slices
 from gnn_encoder.evaluate.report import recall_of, render, write_figures
 from gnn_encoder.evaluate.slices import won_and_lost_table
@@ -52,6 +53,12 @@ def test_nothing_has_run(empty: Path) -> None:
     text = text_of(render(load_params()))
     for told in ("nothing has run in this clone", "Slices Not made yet. Run dvc repro", "# The parameters of the exp"):
         assert told in text
+
+
+def test_a_table_without_rows(folder: Path) -> None:
+    counts = {"queries": 9, "won": 0, "lost": 0}
+    write_json(project.INFORMED / "informed.json", {"attention": {}, "cases": [], "counts": counts})
+    assert "Attention to" in text_of(render(load_params()))
 
 
 @pytest.mark.parametrize("system", ["gnn_encoder", "dual_encoder"])

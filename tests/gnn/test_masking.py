@@ -60,6 +60,12 @@ def test_too_few_queries_for_the_folds() -> None:
         schedule(0.05, n=19)
 
 
+def test_too_many_processes_for_the_smallest_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gnn_encoder.base.distributed.world_size", lambda: 3)
+    with pytest.raises(UserError, match="a batch of 2 queries is too small for 3 processes; raise batch_size .*beta"):
+        schedule(0.05, n=41)  # the first of its 20 folds has three
+
+
 def test_a_leak_is_found() -> None:
     """That it stops a training: test_tasks.py."""
     check_no_leak(np.array([3, 1]), np.array([0, 4, 4]))

@@ -70,7 +70,7 @@ def test_the_registry_and_the_pipelines_agree() -> None:
             assert place.as_posix() in made, place
         assert any(path in (project.encoder(name), *project.encoder(name).parents) for path in map(Path, made))
     for branch, one in registry().branches.items():
-        stage = made[f"data/evaluation/{branch}"]
+        stage = made[f"data/measures/{branch}"]
         own = {project.runs(system) for system in one.systems}
         assert {path for path in stage.inputs if path.parent == project.RUNS} == own
         assert not [path for path in stage.inputs if path.parent == project.MEASURES]

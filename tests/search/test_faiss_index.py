@@ -43,6 +43,7 @@ def test_files_of_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 BAD = ["Flaat", "", "IVF,Flat", "PQ7", "IDMap,Flat", "LSH", "IVF600,Flat", "HNSW1", "HNSW16_PQ8", "NSG0,Flat"]
+BAD += ["PQ4x0", "OPQ4_0,Flat", "RQ0x8"]
 CHANGING = ["PCA16,Flat", "PCAR8,IVF4,SQ8", "ITQ16,Flat", "L2norm,Flat", "OPQ4_16,L2norm,Flat", "RR8,Flat"]
 
 

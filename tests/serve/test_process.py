@@ -105,6 +105,8 @@ def test_the_command_tells_what_is_wrong_in_one_line(built_copy: Path, server: S
         (["--port", server.url.rpartition(":")[2]], "Address already in use; stop what uses it"),
     ):
         assert told in refusal("serve", *options)
+    for wrong in (["--host", ""], ["--allow-host", "a*b"], ["--allow-host", "name:8000"]):
+        assert f"{wrong[0]} is " in refusal("serve", *wrong)
     for host in ("192.0.2.1", "no-such-name.invalid"):
         told = rf"^{re.escape(host)}:8000: .*[a-z]; stop what uses it, or give another --port"
         with pytest.raises(UserError, match=told):

@@ -123,7 +123,7 @@ def test_models_by_name(tiny_model: Path) -> None:
         CrossEncoder.load(tiny_model)
     assert resolve("some/name") == ("some/name", None)
     assert resolve("some/name@0123abc") == ("some/name", "0123abc")
-    for wrong in ("/no/such", "./model", "a/b/c", "~/model"):
+    for wrong in ("/no/such", "./model", "a/b/c", "~/model", "some/name@"):
         with pytest.raises(UserError, match=rf"^model '{wrong}': no such folder, and a hub's names are"):
             resolve(wrong)
     with pytest.raises(UserError, match=r"no package no_such_package is installed; `pip install no-such-package`"):

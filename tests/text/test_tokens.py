@@ -14,7 +14,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.text import tokens as module
 from gnn_encoder.text.batches import Batch, Inputs, single_batch
-from gnn_encoder.text.pretrained import Source, load_tokenizer, uncut
+from gnn_encoder.text.pretrained import load_tokenizer, uncut
 from gnn_encoder.text.tokens import Template, TextTokens, open_tokens
 
 from ..texts import text, write_passages, write_queries
@@ -95,7 +95,7 @@ def test_singles_and_pairs_equal_the_tokenizer(
 def test_tokens_are_made_once_whatever_was_called_before(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tokenizer, tokenise = load_tokenizer(Source(str(tiny_model))), Mock(wraps=module._tokenise)
+    tokenizer, tokenise = load_tokenizer(str(tiny_model)), Mock(wraps=module._tokenise)
     monkeypatch.setattr(module, "_tokenise", tokenise)
     expected = np.array(queries(tmp_path, tokenizer, 1000).ids)
     assert np.diff(queries(tmp_path, tokenizer, 1000).offsets).max() > 50, "the tests above do cut"

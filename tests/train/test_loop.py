@@ -78,6 +78,14 @@ def test_resumed_equals_undisturbed_bit_for_bit(
         assert torch.equal(resumed.weights(), whole.weights())
 
 
+def test_checkpoints_without_the_best_are_not_resumed(tmp_path: Path) -> None:
+    """A kill while both are deleted can leave the last one alone, whose weights are not those that are kept."""
+    whole, resumed = Toy(scores=[0.5, 0.4, 0.3]), Toy(scores=[0.5, 0.4, 0.3])
+    history = train(whole, tmp_path, evaluations=2)
+    (tmp_path / "best.pt").unlink()
+    assert train(resumed, tmp_path, evaluations=2) == history and torch.equal(resumed.weights(), whole.weights())
+
+
 @pytest.mark.parametrize(
     ("scores", "kept"),
     [

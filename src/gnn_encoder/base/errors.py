@@ -70,7 +70,7 @@ def report_errors() -> Iterator[None]:
         sys.stderr.write("interrupted\n")
         sys.exit(130)
     except Exception as error:
-        told = str(error) if isinstance(error, UserError) else _told(error)
+        told = str(error) if isinstance(error, UserError) else told_of_machine(error)
         if told is None and not (mark and mark.exists()):  # else another process has told what made this one fail too
             raise
         with suppress(FileExistsError):
@@ -82,7 +82,7 @@ def report_errors() -> Iterator[None]:
         sys.exit(2)
 
 
-def _told(error: Exception) -> str | None:
+def told_of_machine(error: Exception) -> str | None:
     """What is said of a file that does not open, a full disk or too little memory, with the cure; else None."""
     said, number, name = " ".join(str(error).split()), getattr(error, "errno", None), getattr(error, "filename", None)
     if number in (errno.ENOSPC, errno.EDQUOT) or re.search(NO_SPACE, str(error)):

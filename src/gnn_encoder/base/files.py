@@ -42,8 +42,7 @@ def publish(source: Path, target: Path) -> None:
     where the machine stops, the system may lose what was not synced, a name as well as what a file holds.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    for path in [*source.rglob("*"), source]:
-        _sync(path)
+    sync(source)
     if source.is_dir() and target.exists():
         old = source.with_name(source.name + ".replaced")
         shutil.rmtree(old, ignore_errors=True)
@@ -54,6 +53,12 @@ def publish(source: Path, target: Path) -> None:
     else:
         source.replace(target)
         _sync(target.parent)
+
+
+def sync(place: Path) -> None:
+    """Wait until a file, or a folder with all that it holds, is on the disk."""
+    for path in [*place.rglob("*"), place]:
+        _sync(path)
 
 
 def _sync(path: Path) -> None:
@@ -234,7 +239,7 @@ def open_binary(path: Path) -> Iterator[BinaryIO]:
     """Open a plain or gzip file, whatever its name is, as a stream of its plain bytes; once, since it may be a pipe."""
     check_file(path)
     with path.open("rb") as file:
-        packed = path.suffix == ".gz" or file.peek(2).startswith(GZIP)
+        packed = file.peek(2).startswith(GZIP)
         try:
             yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if packed else file
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:

@@ -79,6 +79,7 @@ class ArrayWriter:
                 check_room(folder, self._bytes, "set cache_passages.dtype to float16 if it is float32")
                 partial = folder / f".{MATRIX}"
                 npy_format.open_memmap(partial, mode="w+", dtype=self._dtype, shape=shape).flush()
+                self._flags.unlink(missing_ok=True)  # of a matrix that is gone
                 publish(partial, self._matrix)
             self._flags.touch()
         flags = np.fromfile(self._flags, dtype=np.uint8) if self._flags.exists() else np.empty(0)

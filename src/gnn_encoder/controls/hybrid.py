@@ -120,11 +120,12 @@ class LabelledQueries:
 def with_log(run: Ranking, near: Candidates, unit: float) -> Candidates:
     """The passages of M_de's run and the labelled ones of the neighbours, with s'(q, p).
 
-    A passage that the run does not have counts as its last one, which it is at most. *Shape:* run (n, k) both.
+    A passage that the run does not have counts as a little less than its last one. *Shape:* run (n, k) both.
     """
     of_log, shares = near
     passages, in_run, in_log = union(run[0], of_log)
-    last = np.where(run[0] >= 0, run[1], np.inf).min(axis=1, initial=np.inf).astype(np.float32)
+    last = np.where(run[0] >= 0, run[1], np.inf).min(axis=1, initial=np.inf)
+    last = np.nextafter(np.where(np.isinf(last), 0, last).astype(np.float32), -np.float32(np.inf))
     base, nothing = taken(in_run, run[1], last), np.zeros(len(passages), dtype=np.float32)
 
     def scores(setting: Setting) -> Scores:
@@ -155,9 +156,9 @@ def fused(dense: Ranking, lexical: Ranking) -> Candidates:
 def standardised(passages: Rows, scores: Scores, others: float | None = None) -> tuple[Scores, Scores]:
     """Scores of each query's passages with mean 0 and standard deviation 1, and what a passage gets that is not there.
 
-    That is the lowest of them. But if it is known what `others` score, and the system found fewer than it could, one of
-    these counts with the passages found: so the only passage with a rare word stands above all others. All are 0 where
-    all scores are equal, or none was found. *Shape:* (n, k) both -> (n, k), (n,).
+    That is a little less than the lowest of them. But if it is known what `others` score, and the system found fewer
+    than it could, one of these counts with the passages found: so the only passage with a rare word stands above all
+    others. All are 0 where all scores are equal, or none was found. *Shape:* (n, k) both -> (n, k), (n,).
     """
     one_more = ((0, 0), (0, 1))
     found = np.pad(passages >= 0, one_more)
@@ -168,7 +169,8 @@ def standardised(passages: Rows, scores: Scores, others: float | None = None) ->
     centred = np.where(found, values - values.sum(axis=1, keepdims=True) / count, 0)
     deviation = np.sqrt((centred**2).sum(axis=1, keepdims=True) / count)
     result = np.divide(centred, deviation, out=np.zeros_like(centred), where=deviation > 0).astype(np.float32)
-    return result[:, :-1], result.min(axis=1, initial=0.0)
+    least = result.min(axis=1, initial=0.0)
+    return result[:, :-1], least if others is not None else np.nextafter(least, -np.float32(np.inf))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,7 @@
 """Sources: folders of files, each plain or .gz, in the forms of BEIR, MS MARCO and DPR; and the packages of data."""
 
 import ast
+import errno
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -282,6 +283,8 @@ def _read(name: str, rows: Callable[[], Iterator[Any]]) -> Iterator[Any]:
     try:
         yield from rows()
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
         cure = "see that the network is there, or put what it names into ~/.ir_datasets"
         raise UserError(f"{name}: ir_datasets could not fetch or read it ({shorten(str(error))}); {cure}") from error
 

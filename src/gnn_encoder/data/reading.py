@@ -21,6 +21,7 @@ from gnn_encoder.base.files import is_empty, open_binary, without_marks
 WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")  # an int64 holds them
 QUOTES = ', quotes that open a column closed and those inside doubled ("")'
 QRELS_HEADER = ["query-id", "corpus-id", "score"]  # BEIR's
+HEADERS = ("qid", "query", "query_id", "query-id", "queryid", "topic")  # first words of a header
 QRELS_FORMS = "`qid 0 pid grade` (TREC), `qid pid grade` (BEIR) or `qid pid`, the same in the whole file"
 Place = str  # where a row comes from: a file, and the name of the row in it (`line 7`, `entry 20798`)
 Named = tuple[Place, dict[str, Any]]  # a row of a table by its columns' names
@@ -196,7 +197,7 @@ def read_judged(path: Path) -> Iterator[tuple[Place, Judgement]]:
         if len(fields) != width or width not in (2, 3, 4):
             raise UserError(f"{place}: {len(fields)} fields; a line is {QRELS_FORMS}")
         qid, pid, written = (*fields, "1") if width == 2 else (fields[0], *fields[-2:])
-        if first and any(map(str.isalpha, written)):
+        if first and (any(map(str.isalpha, written)) or (width == 2 and qid.lower() in HEADERS)):
             header = " ".join(QRELS_HEADER)
             raise UserError(f"{place}: {shorten(line)} looks like a header; write `{header}`, or remove it")
         if (grade := whole(written)) is None or abs(grade) >= 10**9:  # an int32 holds it

@@ -29,7 +29,7 @@ from gnn_encoder.text.batches import Batch, single_batch
 from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.device import autocast, device
 from gnn_encoder.text.encoder import HeadedModel, allow_length
-from gnn_encoder.text.pretrained import Source, attention_implementation, load_model, load_tokenizer
+from gnn_encoder.text.pretrained import attention_implementation, load_model, load_tokenizer
 from gnn_encoder.text.tokens import Template, TextTokens
 from gnn_encoder.train.examples import BatchSampler, local_share
 from gnn_encoder.train.loop import HISTORY, fit, sum_value, write_history
@@ -48,7 +48,7 @@ class QueryGenerator(HeadedModel):
     kind = AutoModelForSeq2SeqLM
 
     @classmethod
-    def from_encoder(cls, source: Source, params: Encoder, *, seed: int) -> Self:
+    def from_encoder(cls, source: str, params: Encoder, *, seed: int) -> Self:
         """An untrained encoder-decoder, made by `warm_start`."""
         tokenizer = load_tokenizer(source)
         model = warm_start(source, Template(tokenizer), dropout=params.dropout, seed=seed)
@@ -104,7 +104,7 @@ def _unshared(model: Transformer) -> dict[str, Tensor]:
     return {name: value.clone() if name.startswith("decoder.") else value for name, value in kept.items()}
 
 
-def warm_start(source: Source, template: Template, *, dropout: float, seed: int) -> Transformer:
+def warm_start(source: str, template: Template, *, dropout: float, seed: int) -> Transformer:
     """The encoder-decoder; the template's [CLS] begins a query, and its [SEP] ends it.
 
     `seed` decides the weights that the folder of the encoder `source` lacks.
@@ -128,7 +128,7 @@ def warm_start(source: Source, template: Template, *, dropout: float, seed: int)
     return model
 
 
-def _fresh_decoder(source: Source, encoder: Transformer) -> Transformer:
+def _fresh_decoder(source: str, encoder: Transformer) -> Transformer:
     """A decoder as deep as the encoder; no weight that it draws at random remains in `warm_start`."""
     config = type(encoder.config).from_dict(encoder.config.to_dict())
     config.is_decoder, config.add_cross_attention = True, True
@@ -139,7 +139,7 @@ def _fresh_decoder(source: Source, encoder: Transformer) -> Transformer:
         built_alike = False
     if not built_alike:
         cure = "name a sequence-to-sequence model in dual_cross.generator.model, or use an encoder of BERT's kind"
-        told = f"encoder.model is {source.model!r}: transformers makes no decoder of a {config.model_type} model"
+        told = f"encoder.model is {source!r}: transformers makes no decoder of a {config.model_type} model"
         raise UserError(f"{told}; {cure}")
     return decoder
 
@@ -229,7 +229,7 @@ def make_generator(params: Params, folder: Path) -> None:
         QueryGenerator.load(section.model, precision=base.precision).save(folder)
         log.info("%s: used as it is, nothing is trained", section.model)
         return
-    model = QueryGenerator.from_encoder(Source.of(base), base, seed=seed)
+    model = QueryGenerator.from_encoder(base.model, base, seed=seed)
     for name in ("encoder.passage_length", "dual_cross.generator.query_length"):
         allow_length(model.model.encoder, model.tokenizer, name, params.value(name))
     asked = open_queries(project.queries("train"), model)

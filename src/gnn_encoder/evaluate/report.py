@@ -147,7 +147,7 @@ def page_parts(params: Params) -> list[Part]:
     own = [name for name, branch in branches.items() if tables.are_ours(branch.systems)]
     figures = [project.PLOTS / branch / name for name in ("systems.png", "recall.png") for branch in own]
     sliced = {name: tables.read_record(project.METRICS / name / "slices.json", dict[str, Sliced]) or {} for name in own}
-    told = tables.read_record(project.evaluation(MAIN) / "informed.json", dict[str, Any])
+    told = tables.read_record(project.INFORMED / "informed.json", dict[str, Any])
     informing = [attention_table(told["attention"]), cases_table(told["cases"], told["counts"])] if told else []
     results = [table for branch in branches for table in tables.branch_tables(branch, tested)]
     claimed = tables.claim_sentences(claim) if claim else []

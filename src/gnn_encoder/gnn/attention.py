@@ -127,9 +127,6 @@ class GraphAttention(nn.Module):
         """
         if len(edge_source) == 0:
             return target @ self.W_s.T, target.new_ones(len(target), self.heads)
-        if len(edge_source) < len(sources):  # compute nothing for sources that no edge reads
-            used, edge_source = torch.unique(edge_source, return_inverse=True)
-            sources = sources.index_select(0, used)
         u_t, u_s, u_e = self.fold()
         to_target = target @ u_t.T
         edges = to_target.index_select(0, edge_target) + (sources @ u_s.T).index_select(0, edge_source)

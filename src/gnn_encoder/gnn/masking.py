@@ -75,7 +75,7 @@ class Supervision:
 
     Each pass splits the queries at random into about 1 / beta folds. Each fold in turn is Q_t and trains in batches,
     while all other queries are Q_g: this is one round. With a beta of 5% a pass has 20 rounds. What trains without
-    masks, as the control does, has the same steps, so that nothing but the method differs.
+    masks, as the control does, has as many steps, of as many queries.
     """
 
     examples: Examples
@@ -95,7 +95,8 @@ class Supervision:
             raise UserError(f"mgt.beta is {self.beta}: {need}, there are {n}; raise mgt.beta or add queries")
         self._at = 0, self._pass(0)
         if self.steps:
-            local_share(self.items(0)[0])  # too many processes are told before the training
+            smallest = min((items for items, _ in self._at[1]), key=len)
+            local_share(smallest)  # too many processes are told before the training
 
     def _pass(self, number: int) -> list[tuple[Rows, Rows]]:
         """Its steps: the items that train, and their whole fold."""

@@ -103,6 +103,7 @@ class Neighbourhood:
 
         *Shape:* queries (n, d), passages (b, d).
         """
+        assert self.features is None, "M_ce has read no new passages"
         shape, found = self.graph.passages.shape, list[tuple[Rows, Rows, Scores]]()
         least = self.graph.score.reshape(shape)[:, -1:]
         if self.sums:

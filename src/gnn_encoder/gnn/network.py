@@ -26,7 +26,7 @@ WEIGHTS = "gnn.safetensors"
 CONFIG = "gnn.json"
 GATE_BIAS = -2.0  # the learned gate starts at sigmoid(-2), about 0.12, so that training starts near h_p
 # The rates of some weights, in those of the others. Some hundred steps at these would move a logit by a tenth.
-RATES = {"b_l": 50.0, "w_l": 50.0, "W_p": 0.3, "W_l": 1.0, "exponent": 10.0}
+RATES = {"b_l": 50.0, "w_l": 50.0, "W_p": 0.3, "exponent": 10.0}
 
 
 class GNNConfig(Section):
@@ -129,7 +129,7 @@ class QueryPassageGNN(nn.Module):
             \tilde h_q &= \mathrm{GAT}(\{h_p\}_{p \in P_q} \cup \{h_q\})    && (Eq. 6)
             h'_q &= W_{pq} [\tilde h_q \| h_q] + b_{pq}                     && (Eq. 7)
 
-        With one layer there is none of this, and h'_q = h_q. The neighbours are the *cached* embeddings of each query's
+        With one layer there is none of this. The neighbours are the *cached* embeddings of each query's
         passages. Features of (q, p) and (q, q) come only with "cross_encoder". `keep` is False where no edge is.
 
         *Shape:* h_q (u, d), neighbours (u, k, d), features (u, k, d_e) and (u, d_e), keep (u, k) -> (u, d).

@@ -53,7 +53,7 @@ def change(arguments: Sequence[str], base_model: Callable[[Encoder], str]) -> It
     is_missing = at is not None and not Path(at).exists()
     if is_missing and "data.path" in named:
         raise UserError(f"data.path is {at}: no such file or folder; correct it")
-    if "encoder.model" in named:
+    if "encoder.model" in given(arguments):
         yield base_model(params.encoder)
     changed = lay_over(arguments)
     yield from changed or ["params.yaml has these values already."]

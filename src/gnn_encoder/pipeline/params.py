@@ -58,6 +58,8 @@ class Data(Section):
             if getattr(self, key) != unset and self.source not in sources:
                 cure = "set it to null" if key == "path" else "remove it"
                 raise ValueError(f"data.{key} is set, which source {self.source} does not read; {cure}")
+        if self.name and self.names:
+            raise ValueError("data.name is set, which is not read beside data.names; set it to null")
         return self
 
 
@@ -65,7 +67,6 @@ class Encoder(Section):
     """The dual-encoder: what it starts from and how a text becomes a vector."""
 
     model: str
-    trust_remote_code: bool = False  # whether code of the model's folder is run
     # Of these four, null is what the model's own files state: text/pretrained.py.
     pooling: Literal["cls", "mean", "max", "lasttoken"] | None
     similarity: Literal["dot", "cosine"] | None

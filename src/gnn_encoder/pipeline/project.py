@@ -31,6 +31,8 @@ EDGE_FEATURES = DATA / "edge_features"  # M_ce's embeddings of its edges
 GNN = DATA / "mgt"  # the trained GNN; its dual-encoder is in `encoder/`
 GENERATED = DATA / "generated"
 GENERATED_QUERIES = GENERATED / "queries.parquet"
+PRETRAINED = DATA / "dual_cross_pretrained"  # on generated queries
+INFORMED = DATA / "informed"  # what informs passages, of the main system
 METRICS = Path("metrics")
 PLOTS = Path("plots")
 REPORT = Path("report") / "index.html"
@@ -92,11 +94,6 @@ def asked(system: str, split: str) -> Path:
 def measured(system: str) -> Path:
     """Folder of a system's measures, one value for each query and measure."""
     return MEASURES / next(name for name, one in registry().branches.items() if system in one.systems) / system
-
-
-def evaluation(branch: str) -> Path:
-    """Folder of a branch's evaluation."""
-    return DATA / "evaluation" / branch
 
 
 REGISTRY = Path("systems.yaml")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gnn_encoder.base import distributed
+from gnn_encoder.base import distributed, files
 from gnn_encoder.base.errors import UserError, not_built, report_errors
 from gnn_encoder.base.files import MANIFEST, SCRATCH, WORK, check_undamaged, fingerprint, publish, seal, write_json
 from gnn_encoder.pipeline.params import Params, load_params
@@ -235,7 +235,9 @@ def _publish(stage: Stage, declared: Declared, aside: Path) -> None:
             # must not make later stages run again, and one with other content must not pass for it.
             write_json(made / MANIFEST, {"fingerprint": fingerprint(made)})
         seal(made)
-        publish(made, output)
+        files.sync(made)
+    for output in declared.outs:  # close together: what a kill finds moved is made again with all others
+        publish(stage.unfinished(output), output)
 
 
 def _check_inputs(inputs: list[Path], own_files: list[Path]) -> None:

@@ -54,7 +54,8 @@ def top(rows: Rows, scores: Scores, k: int) -> Ranking:
 def checked(queries: Matrix, dimension: int, k: int, n_passages: int, name: str) -> Matrix:
     """The queries as FAISS wants them, for a k that the passages allow. *Shape:* (n, dimension)."""
     if not 1 <= k <= n_passages:
-        raise UserError(f"{name} is {k}: must be from 1 to the number of passages, {n_passages}; set it in params.yaml")
+        cure = "; set it in params.yaml" if "." in name else ""
+        raise UserError(f"{name} is {k}: must be from 1 to the number of passages, {n_passages}{cure}")
     if queries.ndim != 2 or queries.shape[1] != dimension:
         told = f"query embeddings have shape {queries.shape}, the passages' dimension is {dimension}"
         raise UserError(f"{told}: both must come from one model; encode and index the passages again")

@@ -84,6 +84,8 @@ def new_index(factory: str, dimension: int) -> Any:
     told = f"index.factory is {factory!r}"
     if re.search(r"(HNSW|NSG)[01](?!\d)", factory):  # FAISS ends the process, or never ends
         raise UserError(f"{told}: its graph has less than 2 links a vector; take 32")
+    if re.search(r"(?<!\d)0", factory):
+        raise UserError(f"{told}: has a number 0, with which FAISS ends the process; {CURE}")
     with _explained(factory, f"dimension {dimension}"):
         index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
     if index.metric_type != faiss.METRIC_INNER_PRODUCT or isinstance(index, faiss.IndexIDMap):
@@ -152,7 +154,7 @@ class PassageIndex(IndexManifest):
         try:
             index = faiss.read_index(str(folder / INDEX), faiss.IO_FLAG_MMAP_IFC)
         except RuntimeError as error:
-            told = "not a readable FAISS index (truncated?); build the index again"
+            told = f"not a readable FAISS index ({' '.join(str(error).split())}); build the index again"
             raise UserError(f"{folder / INDEX}: {told}") from error
         if (index.ntotal, index.d) != (about.passages * about.views, about.dimension):
             told = f"{about.passages} passages times {about.views} of {about.dimension}; build the index again"

@@ -17,7 +17,7 @@ from gnn_encoder.pipeline.params import Encoder
 from gnn_encoder.text.batches import WINDOW, Batch, Inputs, encode_windows
 from gnn_encoder.text.device import autocast, device, pool, token_states
 from gnn_encoder.text.encoder import HeadedModel, check_model
-from gnn_encoder.text.pretrained import Source, load_model, load_tokenizer
+from gnn_encoder.text.pretrained import load_model, load_tokenizer
 
 PART = "part-{:06d}.parquet"
 
@@ -28,13 +28,13 @@ class CrossEncoder(HeadedModel):
     kind = AutoModelForSequenceClassification
 
     @classmethod
-    def from_pretrained(cls, source: Source, params: Encoder, *, seed: int = 0) -> Self:
+    def from_pretrained(cls, source: str, params: Encoder, *, seed: int = 0) -> Self:
         """Start from a base model, with a new head whose weights are drawn at random with `seed`."""
         tokenizer = load_tokenizer(source)
         if tokenizer.cls_token is None:
-            raise UserError(f"model {source.model!r} has no [CLS] token, which M_ce reads: name another one")
+            raise UserError(f"model {source!r} has no [CLS] token, which M_ce reads: name another one")
         model = load_model(source, dropout=params.dropout, seed=seed, kind=cls.kind, num_labels=1)
-        check_model(source.model, model, tokenizer)
+        check_model(source, model, tokenizer)
         return cls(model=model, tokenizer=tokenizer, precision=params.precision).to(device())
 
     def logits(self, batch: Batch) -> Tensor:

@@ -20,7 +20,7 @@ from gnn_encoder.base.matrix import Matrix
 from gnn_encoder.pipeline.params import Encoder
 from gnn_encoder.text.batches import Batch, Inputs, encode_rows, single_batch
 from gnn_encoder.text.device import autocast, device, embedding, pack_where_possible, token_states, working_dtype
-from gnn_encoder.text.pretrained import Source, explained, load_model, load_tokenizer, positions, read_stated
+from gnn_encoder.text.pretrained import explained, load_model, load_tokenizer, positions, read_stated
 from gnn_encoder.text.tokens import Template, TextTokens, holds_passages
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class HeadedModel(TextModel):
     @classmethod
     def load(cls, model: str | Path, *, precision: str = "auto") -> Self:
         """A trained model: a folder written by `save`, or any other that `kind` opens."""
-        source = Source(str(model))
+        source = str(model)
         opened = load_model(source, dropout=0.0, kind=cls.kind)
         return cls(model=opened, tokenizer=load_tokenizer(source), precision=precision).to(device())
 
@@ -113,7 +113,7 @@ class DualEncoder(TextModel):
     @classmethod
     def from_pretrained(cls, params: Encoder) -> Self:
         """Start from the base model of `params.yaml`, which is used as its own files state where that says nothing."""
-        source = Source.of(params)
+        source = params.model
         stated = read_stated(source)
         log.info(stated.description(params))
         params = stated.complete(params)
@@ -128,15 +128,15 @@ class DualEncoder(TextModel):
     @classmethod
     def untouched(cls, params: Encoder) -> Self:
         """The base model as it comes, used as its own files say, or else `params`; lengths are those of all systems."""
-        return cls.from_pretrained(params.model_copy(update=read_stated(Source.of(params)).use | {"shared": True}))
+        return cls.from_pretrained(params.model_copy(update=read_stated(params.model).use | {"shared": True}))
 
     @classmethod
     def load(cls, folder: Path, *, precision: str = "auto", dropout: float = 0.0) -> Self:
         """Read a folder written by `save`."""
         settings = read_json(folder / SETTINGS, DualEncoderSettings)
-        query = load_model(Source(str(folder)), dropout=dropout)
-        passage = query if settings.shared else load_model(Source(str(folder / "passage")), dropout=dropout)
-        return cls(query, passage, load_tokenizer(Source(str(folder))), settings, precision).to(device())
+        query = load_model(str(folder), dropout=dropout)
+        passage = query if settings.shared else load_model(str(folder / "passage"), dropout=dropout)
+        return cls(query, passage, load_tokenizer(str(folder)), settings, precision).to(device())
 
     def read_pairs(self, length: int) -> None:
         """Let E_P read a query and a passage from now on, of at most so many tokens together."""

@@ -13,9 +13,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import torch
+from huggingface_hub import _CACHED_NO_EXIST as NOT_THERE
+from huggingface_hub import try_to_load_from_cache
 from torch import nn
 from transformers import (
     AutoConfig,
@@ -29,13 +31,13 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file
 
-from gnn_encoder.base.errors import UserError
+from gnn_encoder.base.errors import UserError, told_of_machine
 from gnn_encoder.pipeline.params import Encoder
 
 transformers_logging.disable_progress_bar()
 logging.getLogger("transformers").setLevel(logging.ERROR)
 PACKAGE = "package:"
-HUB_NAME = r"\w[\w.-]*(/\w[\w.-]*)?"
+HUB_NAME = re.compile(r"(\w[\w.-]*(?:/\w[\w.-]*)?)(?:@(\w[\w./-]*))?")
 POOLING = {  # our names, which newer files have too -> the switches of older files
     "cls": "pooling_mode_cls_token",
     "mean": "pooling_mode_mean_tokens",
@@ -66,10 +68,9 @@ def resolve(model: str) -> tuple[str, str | None]:
         return str(folder), None
     if Path(model).is_dir():
         return model, None
-    name, _, commit = model.partition("@")
-    if not re.fullmatch(HUB_NAME, name):
-        raise UserError(f"{told}: no such folder, and a hub's names are OWNER/NAME or NAME; correct it")
-    return name, commit or None
+    if not (named := HUB_NAME.fullmatch(model)):
+        raise UserError(f"{told}: no such folder, and a hub's names are OWNER/NAME or OWNER/NAME@COMMIT; correct it")
+    return named[1], named[2]
 
 
 def own_folder(params: Encoder) -> list[Path]:
@@ -78,32 +79,20 @@ def own_folder(params: Encoder) -> list[Path]:
     return [folder] if folder.is_dir() else []
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where a pretrained model comes from, as `encoder.model` or another section has it; whether its code may run."""
-
-    model: str
-    trust_remote_code: bool = False
-
-    @classmethod
-    def of(cls, params: Encoder) -> Self:
-        """The base model of an experiment."""
-        return cls(params.model, params.trust_remote_code)
-
-    def open(self, kind: Any, **options: Any) -> Any:
-        """What transformers' class `kind` makes of it."""
-        with explained(self.model):
-            name, commit = resolve(self.model)
-            return kind.from_pretrained(name, revision=commit, trust_remote_code=self.trust_remote_code, **options)
+def open_model(model: str, kind: Any, **options: Any) -> Any:
+    """What transformers' class `kind` makes of a model; code that comes with it is refused."""
+    with explained(model):
+        name, commit = resolve(model)
+        return kind.from_pretrained(name, revision=commit, trust_remote_code=False, **options)
 
 
-def load_tokenizer(source: Source) -> PreTrainedTokenizerBase:
+def load_tokenizer(model: str) -> PreTrainedTokenizerBase:
     """The fast tokenizer of a model, without its own truncation and padding, as batches are built of tokens on disk."""
-    tokenizer: PreTrainedTokenizerBase = source.open(AutoTokenizer, use_fast=True)
+    tokenizer: PreTrainedTokenizerBase = open_model(model, AutoTokenizer, use_fast=True)
     if not tokenizer.is_fast or tokenizer._tokenizer is None:
-        raise UserError(f"model {source.model!r}: has no fast tokenizer (tokenizer.json); convert it with transformers")
+        raise UserError(f"model {model!r}: has no fast tokenizer (tokenizer.json); convert it with transformers")
     if len(tokenizer) <= len(tokenizer.all_special_tokens):  # what transformers makes of a folder without files
-        raise UserError(f"model {source.model!r}: has no tokenizer files; copy them from the model it was trained from")
+        raise UserError(f"model {model!r}: has no tokenizer files; copy them from the model it was trained from")
     uncut(tokenizer)
     tokenizer.padding_side = tokenizer.truncation_side = "right"
     for name in ("is_local", "local_files_only"):  # these say how it was found, which no saved copy should record
@@ -117,21 +106,19 @@ def uncut(tokenizer: PreTrainedTokenizerBase) -> None:
     tokenizer._tokenizer.no_padding()
 
 
-def load_model(
-    source: Source, *, dropout: float, kind: Any = None, seed: int = 0, **options: object
-) -> PreTrainedModel:
+def load_model(name: str, *, dropout: float, kind: Any = None, seed: int = 0, **options: object) -> PreTrainedModel:
     """A transformer in float32 with its dropout set, from safetensors only; `options` are fields of its configuration.
 
     It is of the class `kind`, or else encodes texts. `seed` draws the weights that the folder does not hold: a new
     head's, or a pooler's, which nothing reads.
     """
-    config = source.open(AutoConfig)
+    config = open_model(name, AutoConfig)
     # Dropouts have other names in each family; one that is None there follows another.
     found = config.to_dict().items()
-    dropouts = {name: dropout for name, value in found if "dropout" in name and isinstance(value, int | float)}
-    for name, value in (dropouts | options).items():
-        setattr(config, name, value)
-    kind, folder = kind or _encoding(source.model, config), resolve(source.model)[0]
+    dropouts = {key: dropout for key, value in found if "dropout" in key and isinstance(value, int | float)}
+    for key, value in (dropouts | options).items():
+        setattr(config, key, value)
+    kind, folder = kind or _encoding(name, config), resolve(name)[0]
     if any(Path(folder).glob("pytorch_model*.bin")) and not any(Path(folder).glob("*.safetensors")):
         convert = f"M.from_pretrained({folder!r}, weights_only=True).save_pretrained({folder!r})"
         raise UserError(  # a pickle can hold code; this converts it without running any
@@ -142,8 +129,8 @@ def load_model(
     model: PreTrainedModel
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model, report = source.open(kind, config=config, dtype=torch.float32, **how)
-    _check_complete(source.model, model, set(report["missing_keys"]), new_head=bool(options))
+        model, report = open_model(name, kind, config=config, dtype=torch.float32, **how)
+    _check_complete(name, model, set(report["missing_keys"]), new_head=bool(options))
     model.config.name_or_path = ""  # else a saved encoder-decoder would hold a path of this machine
     return model
 
@@ -180,6 +167,8 @@ def explained(model: str) -> Iterator[None]:
     except (UserError, MemoryError):
         raise
     except Exception as error:  # odd values in a folder's files raise errors of any kind
+        if told_of_machine(error):
+            raise
         reason = " ".join(str(error).split())[:300]
         cure = "name a save_pretrained folder with safetensors, a hub name, or package:NAME/FOLDER (see encoder.model)"
         raise UserError(f"model {model!r} cannot be loaded: {reason}; {cure}") from error
@@ -226,28 +215,28 @@ class Stated:
         return min((length for length in (self.length, found) if length), default=None)
 
 
-def read_stated(source: Source) -> Stated:
+def read_stated(model: str) -> Stated:
     """Read a model's files; what a dual-encoder cannot do is a UserError."""
-    with explained(source.model):  # which have any keys, of any types
-        return _stated(source)
+    with explained(model):  # which have any keys, of any types
+        return _stated(model)
 
 
-def _stated(source: Source) -> Stated:
-    modules = _read_file(source, "modules") or []
+def _stated(model: str) -> Stated:
+    modules = _read_file(model, "modules") or []
     names = ("config_sentence_transformers", "sentence_bert_config", "tokenizer_config")
-    config, texts, tokenizer = (_read_file(source, name) or {} for name in names)
+    config, texts, tokenizer = (_read_file(model, name) or {} for name in names)
     kinds = [one["type"].rpartition(".")[2] for one in modules]
     if kinds != MODULES[: len(kinds)]:
-        raise _refused(source, f"modules.json has {', '.join(kinds)}, where {', '.join(MODULES)} can be had")
+        raise _refused(model, f"modules.json has {', '.join(kinds)}, where {', '.join(MODULES)} can be had")
     similarity = "cosine" if "Normalize" in kinds else config.get("similarity_fn_name") if kinds else None
     if similarity not in (None, *TEMPERATURES):
-        raise _refused(source, f"config_sentence_transformers.json has the similarity {similarity}")
+        raise _refused(model, f"config_sentence_transformers.json has the similarity {similarity}")
     if kinds and config.get("truncate_dim") is not None:
-        raise _refused(source, f"config_sentence_transformers.json has truncate_dim {config['truncate_dim']}")
+        raise _refused(model, f"config_sentence_transformers.json has truncate_dim {config['truncate_dim']}")
     length = texts.get("max_seq_length") or tokenizer.get("model_max_length") or NO_LIMIT
     prompts, default = config.get("prompts") or {}, config.get("default_prompt_name") or ""
     use = {
-        "pooling": _pooling(source, modules[1]["path"]) if "Pooling" in kinds else None,
+        "pooling": _pooling(model, modules[1]["path"]) if "Pooling" in kinds else None,
         "similarity": similarity,
         "query_prefix": _prompt(prompts, default, FOR_QUERIES, FOR_PASSAGES),
         "passage_prefix": _prompt(prompts, default, FOR_PASSAGES, FOR_QUERIES),
@@ -256,26 +245,30 @@ def _stated(source: Source) -> Stated:
     return Stated(stated, int(length) if length < NO_LIMIT else None)
 
 
-def _read_file(source: Source, name: str) -> Any:
-    """A JSON file of a model; None if there is none."""
+def _read_file(model: str, name: str) -> Any:
+    """A JSON file of a model; None if there is none, which of a hub's model the hub must have said."""
+    (folder, commit), file = resolve(model), f"{name}.json"
     absent: Any = {f"_raise_exceptions_for_{what}": False for what in ("missing_entries", "connection_errors")}
-    folder, commit = resolve(source.model)
-    path = cached_file(folder, f"{name}.json", revision=commit, **absent)
+    if (path := cached_file(folder, file, revision=commit, **absent)) is None:
+        if Path(folder).is_dir() or try_to_load_from_cache(folder, file, revision=commit) is NOT_THERE:
+            return None
+        cure = "ask again with a network, or fetch the model into a folder and name that"
+        raise UserError(f"model {model!r}: the hub could not be asked whether it has {file}; {cure}")
     with explained(str(path)):
-        return None if path is None else json.loads(Path(path).read_bytes())
+        return json.loads(Path(path).read_bytes())
 
 
-def _pooling(source: Source, folder: str) -> str:
+def _pooling(model: str, folder: str) -> str:
     """The pooling of a Pooling module; newer files name it, older ones have a switch for each kind."""
-    names, config = {switch: kind for kind, switch in POOLING.items()}, _read_file(source, f"{folder}/config") or {}
+    names, config = {switch: kind for kind, switch in POOLING.items()}, _read_file(model, f"{folder}/config") or {}
     on = [names.get(key, key) for key, value in config.items() if key.startswith("pooling_mode_") and value]
     mode = config.get("pooling_mode") or on or "mean"
     kinds = [mode] if isinstance(mode, str) else mode
     if len(kinds) != 1 or kinds[0] not in POOLING:
         has = f"{folder}/config.json pools by {' and '.join(kinds)}"
-        raise _refused(source, f"{has}, where one of {', '.join(POOLING)} can be had")
+        raise _refused(model, f"{has}, where one of {', '.join(POOLING)} can be had")
     if config.get("include_prompt") is False:
-        raise _refused(source, f"{folder}/config.json leaves prompts out of what is pooled (include_prompt)")
+        raise _refused(model, f"{folder}/config.json leaves prompts out of what is pooled (include_prompt)")
     return str(kinds[0])
 
 
@@ -286,6 +279,6 @@ def _prompt(prompts: dict[str, str | None], default: str, words: Sequence[str], 
     return next((found for name in wanted if (found := prompts.get(name))), None)
 
 
-def _refused(source: Source, what: str) -> UserError:
+def _refused(model: str, what: str) -> UserError:
     plain = "a copy of its folder without modules.json, which then is a plain transformer"
-    return UserError(f"model {source.model!r}: its {what}; take another encoder.model, or {plain}")
+    return UserError(f"model {model!r}: its {what}; take another encoder.model, or {plain}")

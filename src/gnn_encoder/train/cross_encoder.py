@@ -19,7 +19,6 @@ from gnn_encoder.text.batches import Inputs, encode_by_length
 from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
 from gnn_encoder.text.encoder import allow_length, freeze_lower
-from gnn_encoder.text.pretrained import Source
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.candidates import read_ranks
 from gnn_encoder.train.dev import reranking_score
@@ -87,8 +86,7 @@ def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Param
     queries = project.queries("train")
     examples = open_examples(examples_from_candidates(pairs, found), queries)
     base = params.encoder
-    source = Source(settings.model or base.model, base.trust_remote_code)
-    model = CrossEncoder.from_pretrained(source, base, seed=params.seed)
+    model = CrossEncoder.from_pretrained(settings.model or base.model, base, seed=params.seed)
     allow_length(cast(PreTrainedModel, model.model), model.tokenizer, f"{section}.max_length", settings.max_length)
     if base.frozen_layers:
         freeze_lower(model.model, base.frozen_layers)

@@ -213,7 +213,7 @@ def local_share(items: Rows) -> Rows:
     """This rank's part of a batch; the parts of two ranks differ by at most one item."""
     ranks = distributed.world_size()
     if len(items) < ranks:
-        cure = "raise this stage's batch_size in params.yaml, or start fewer"
+        cure = "raise batch_size in params.yaml, and mgt.beta, of whose folds it is a part, or start fewer"
         raise UserError(f"a batch of {len(items)} queries is too small for {ranks} processes; {cure}")
     return np.array_split(items, ranks)[distributed.rank()]
 
@@ -226,7 +226,10 @@ def local_part(batch: TrainingBatch) -> tuple[Rows, Rows]:
 
 
 class BatchSampler:
-    """The batches of a training: all items in each pass, shuffled anew; the last may be cut short."""
+    """The batches of a training: all items in each pass, shuffled anew, and split evenly.
+
+    A pass has round(items / batch_size) batches: of few items they may be half larger than asked, or a third smaller.
+    """
 
     def __init__(self, items: int, batch_size: int, seed: int) -> None:
         self._items, self._seed = items, seed

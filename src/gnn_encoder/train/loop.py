@@ -139,7 +139,7 @@ class _Run:
         self.scored = {math.ceil(n * self.task.steps / self.evaluations) for n in range(1, self.evaluations + 1)}
         self.saved = time.monotonic()
         distributed.barrier()
-        if self.last.exists():
+        if self.last.exists() and (self.best_path.exists() or not self.scored):  # else a kill fell into their deletion
             vars(self).update(load_checkpoint(self.last, self.task.modules, self.optimizer))
             log.info("%s: resuming at step %d of %d", self.title, self.step, self.task.steps)
         elif self.scored:
