@@ -25,8 +25,7 @@ def main(stage: Stage) -> None:
     params, pair, queries = stage.params, stage.params.pair, project.queries("train")
     teacher, last = project.CROSS_ENCODER, params.denoise.range_max
     if pair.teacher:
-        own = pair.teacher, "pair.teacher", params
-        teacher = stage.once("teacher", lambda folder: train_cross_encoder(*own, folder, "pair_teacher"))
+        teacher = stage.once("teacher", lambda to: train_cross_encoder("pair.teacher", params, to, "pair_teacher"))
     how = {"cross_encoder": teacher, "max_length": (pair.teacher or params.train_cross_encoder).max_length}
     pairs, counts = relevant_pairs(*project.tables("train")), dict[str, int]()
     if pair.pseudo_labels:

@@ -54,8 +54,9 @@ def test_by_hand() -> None:
     """[1, 0] + 0.5 * mean of [0, 1] and [0, 3] is [1, 1]; of length 1: both 1 / sqrt(2)."""
     queries = np.array([[0, 1], [0, 3]], np.float32)
     found = LabelledPassages.of(np.array([[0, 1], [1, 0]], np.float32), pairs((0, 1), (1, 1)), queries)
-    assert found.plus_mean(0.5, unit_length=False).tolist() == [[1, 1]]
-    np.testing.assert_allclose(found.plus_mean(0.5, unit_length=True), [[0.5**0.5, 0.5**0.5]], rtol=1e-6)
+    for unit_length, moved in ((False, [[1, 1]]), (True, [[0.5**0.5, 0.5**0.5]])):
+        mean = member(found, None, weight=0.5, power=1.0, unit_length=unit_length)
+        np.testing.assert_allclose(mean.moved(found), moved, rtol=1e-6)
     passages = np.array([[1, 0], [0, 1], [0.6, 0.8]], np.float32)
     found = LabelledPassages.of(passages, pairs((0, 0), (1, 0), (2, 1)), np.float32([[0, 1], [0, 2], [0, -1]]))
     assert found.passages.tolist() == [0, 1] and found.counts.tolist() == [2, 1]
@@ -90,8 +91,6 @@ def test_ridge_without_a_start_is_least_squares() -> None:
     expected = np.linalg.lstsq(np.concatenate([QUERIES[asking], penalty]), targets)[0].T
     form = member(found, ridge, weight=1 / (n * eigenvalue * (1 + ridge)), power=0.0)
     np.testing.assert_allclose(form.moved(found), expected, atol=1e-5)
-    mean = member(LABELLED, None, weight=0.7, power=1.0, unit_length=True)  # a member too
-    np.testing.assert_allclose(mean.moved(LABELLED), LABELLED.plus_mean(0.7, unit_length=True), atol=1e-6)
 
 
 @pytest.mark.parametrize("unit_length", [False, True])

@@ -12,7 +12,7 @@ without a label, and with w = 0 all passages, keep their vectors to the bit.
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, product
 from typing import Any, Self
 
@@ -69,13 +69,6 @@ class LabelledPassages:
         """Of pairs those of a labelled passage: the query, and the passage's place here. *Shape:* (p,) each."""
         kept = contains(self.passages, passage)
         return query[kept], np.searchsorted(self.passages, passage[kept])
-
-    def plus_mean(self, weight: float, *, unit_length: bool) -> Matrix:
-        """h_p + weight * mean of p's labelled queries; of length 1 again where vectors have it. *Shape:* (l, d)."""
-        if weight == 0:
-            return self.vectors
-        moved: Matrix = self.vectors + np.float32(weight) * (self.sums / self.counts[:, None]).astype(np.float32)
-        return of_length_1(moved) if unit_length else moved
 
     def nudged(self, gamma: float) -> Matrix:
         """NUDGE-N (Zeighami et al., ICLR 2025): h_p turned towards c_p, by a squared distance of gamma at most.
@@ -262,7 +255,8 @@ def settings_of(
     """
     if method == MEAN:
         weights = [Setting(weight=weight) for weight in MEAN_WEIGHTS]
-        return weights, lambda one: labelled.plus_mean(float(one["weight"]), unit_length=unit_length)
+        form = ClosedForm(whitener=whitener(labelled.moment, None), unit_length=unit_length)
+        return weights, lambda one: replace(form, weight=float(one["weight"])).moved(labelled)
     if method == NUDGE_N:
         gammas = [Setting(gamma=gamma) for gamma in (GAMMAS if unit_length else GAMMAS[:1])]
         return gammas, lambda one: labelled.nudged(float(one["gamma"]))

@@ -158,9 +158,7 @@ def compare(system: Floats, baseline: Floats, name: str = "") -> Comparison:
     if len(differences) == 1:
         low, high, p = -1.0, 1.0, 1.0
     elif np.ptp(differences) > 0:
-        test = stats.ttest_rel(system, baseline)
-        found = test.confidence_interval(LEVEL)
-        low, high, p = float(found.low), float(found.high), float(test.pvalue)
+        (low, high), p = interval(differences), float(stats.ttest_1samp(differences, 0).pvalue)
     return Comparison(baseline=name, difference=mean, low=low, high=high, p=p, p_holm=p, queries=len(differences))
 
 

@@ -80,8 +80,9 @@ class CrossEncoderTask:
         return reranking_score(self.model, candidates, pairs, self.batch_tokens)
 
 
-def train_cross_encoder(settings: TrainCrossEncoder, section: str, params: Params, folder: Path, title: str) -> None:
+def train_cross_encoder(section: str, params: Params, folder: Path, title: str) -> None:
     """Train on labelled pairs against mined candidates, as `section` of params.yaml says, and write the model."""
+    settings: TrainCrossEncoder = params.value(section)
     pairs, found = relevant_pairs(*project.tables("train")), read_ranks(project.CANDIDATES, first=settings.range_min)
     queries = project.queries("train")
     examples = open_examples(examples_from_candidates(pairs, found), queries)
