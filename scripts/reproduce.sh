@@ -14,4 +14,4 @@ export GNN_ENCODER_PYTHON=$PWD/.venv/bin/python
 printf 'reproduce: dvc repro%s\n' "${*:+ $*}"
 "$GNN_ENCODER_PYTHON" -m dvc repro "$@"
 .venv/bin/gnn-encoder results $([ $# -eq 0 ] || echo all)
-printf 'More: plots/, `gnn-encoder report`\n'
+printf 'More: plots/, `gnn-encoder report`. To compare later runs with this: git add params.yaml dvc.lock metrics && git commit\n'

@@ -197,7 +197,7 @@ def evaluate(
             _warn(f"{name}: {missing} judged queries are not in it and count as 0")
     for name, depth in judged.depths.items():
         if deeper := [one for one in judged.measures if (measures.cutoff(one) or 0) > depth]:
-            _warn(f"{name}: has at most {depth} passages a query, below which nothing counts: {', '.join(deeper)}")
+            _warn(f"{name}: has at most {depth} passages a query, fewer than these measures count: {', '.join(deeper)}")
     for name, known in judged.known.items():
         if not known:
             _warn(f"{name}: none of its passages is judged for its query; are the ids those of the judgements?")

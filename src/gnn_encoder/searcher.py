@@ -20,6 +20,8 @@ from gnn_encoder.search.faiss_index import PID_TABLE, PIDS, PassageIndex, TableR
 from gnn_encoder.text.corpus import load_encoder
 from gnn_encoder.text.encoder import DualEncoder
 
+FUSED = "; BM25 and the log are asked beside one of these, by `--hybrid`"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Hit:
@@ -78,7 +80,7 @@ class Searcher:
         with chdir(root):
             known = read_registry(REGISTRY)
             if system not in known.dense:
-                raise UserError(f"{project.index(system)}: {system!r} must be one of {', '.join(known.dense)}")
+                raise UserError(f"{project.index(system)}: {system!r} must be one of {', '.join(known.dense)}{FUSED}")
             opened, passages = PassageIndex.open(project.index(system)), TableRows(project.PASSAGES, PASSAGES)
             if len(passages) != opened.passages:
                 told = f"holds {opened.passages} passages, {project.PASSAGES} has {len(passages)}"

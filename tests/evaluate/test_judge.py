@@ -52,7 +52,7 @@ def test_a_table_of_one_run(files: Path) -> None:
     code, out, err = call("run.trec", "qrels.txt", "-m", "RR@10", "-m", "MRR@1", "-m", "R(rel=2)@1000")
     assert code == 0 and err.splitlines() == [
         "warning: run.trec: 1 judged queries are not in it and count as 0",
-        "warning: run.trec: has at most 3 passages a query, below which nothing counts: RR@10, R(rel=2)@1000",
+        "warning: run.trec: has at most 3 passages a query, fewer than these measures count: RR@10, R(rel=2)@1000",
     ]
     assert out.splitlines() == [
         "| 3 judged queries |    run |",

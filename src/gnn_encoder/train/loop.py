@@ -171,7 +171,7 @@ class _Run:
 
     def finish(self) -> None:
         distributed.barrier()
-        if self.best_path.exists():
+        if self.best_path.exists() and self.task.steps:
             kept, start = load_checkpoint(self.best_path, self.task.modules), self.history[0]["dev_rr10"]
             told = "%s: kept the weights of step %d of %d, dev RR@10 %.4f; at the start it was %.4f"
             log.info(told, self.title, kept["step"], self.task.steps, kept["best"], start)
