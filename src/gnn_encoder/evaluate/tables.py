@@ -24,8 +24,8 @@ NOTHING = "–"  # where there is no number
 BETTER, WORSE = "▲", "▼"  # the report colours cells that begin with one of them
 HOW_TO_READ = (
     "A difference is a mean of unrounded values with its 95% interval; p is that of a paired t-test over queries after "
-    "Holm's correction over all systems that were compared, and ▲ and ▼ mark p below 0.05. Intervals are over queries, "
-    "with the seed held fixed."
+    "Holm's correction over all systems that were compared (in sentences without it), and ▲ and ▼ mark p below 0.05. "
+    "Intervals are over queries, with the seed held fixed."
 )
 # What to try where a simple system is better than what was trained.
 CURES = dict.fromkeys((LEXICAL, UNTOUCHED, LOGGED), "`gnn-encoder search --hybrid`") | {
