@@ -162,6 +162,13 @@ LONG = 1e30 * DATA.passages
 
 
 @pytest.mark.filterwarnings("error")
+def test_training_queries_that_repeat_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    queries = DATA.queries.copy()
+    queries[5:7] = queries[4]
+    replace(DATA, queries=queries).fit(steps=0)
+    assert "2 training queries repeat another" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

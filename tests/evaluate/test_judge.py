@@ -98,11 +98,13 @@ def test_two_runs_as_json(files: Path) -> None:
         (["run.trec", "."], ".: a folder, not a file; correct its path"),
         (["run.trec", "qrels.txt", "-m", "RRR@10"], "--measure has 'RRR@10'"),
         (["strange.trec", "qrels.txt"], "strange.trec: none of its queries is judged"),
+        (["run.trec", "headed.txt"], "headed.txt, line 1: 'qid\\tpid' looks like a header"),
         (["run.trec", "twice.txt"], "twice.txt, line 3: query 'q' and passage 'a' were judged before, differently"),
     ],
 )
 def test_mistakes_in_one_line(files: Path, arguments: list[str], message: str) -> None:
     """What is wrong with a run: tests/base/test_runs.py."""
     (files / "strange.trec").write_text("x1 Q0 a 1 1 t\n")
+    (files / "headed.txt").write_text("qid\tpid\nq1\ta\n")
     (files / "twice.txt").write_text("q 0 a 1\nq 0 b 1\nq 0 a 0\n")
     assert refusal("evaluate", *arguments).startswith(message)
