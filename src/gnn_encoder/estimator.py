@@ -141,8 +141,8 @@ class GNNEncoder:
         """The same of data that are checked. After an error, halfway too, the estimator is as it was."""
         mgt, (m, d) = self._section(), data.passages.shape
         data.check_sizes(self.k, self.beta)
-        if d % self.heads:
-            raise UserError(f"heads is {self.heads}: must be a divisor of the embeddings' {d} columns")
+        with torch.random.fork_rng():
+            gnn = new_gnn(mgt, (d, None), self.similarity, seed=self.seed, heads=self.heads)  # refuses heads
         training, asked = of_length_1(data.nodes[: data.training]), of_length_1(data.dev_queries)
         if again := int((array_top_k(training, asked, 1)[1] > 0.99999).sum()):
             told = "warning: %d of %d dev queries have the vector of a training query: take others, or dev flatters"
@@ -162,7 +162,6 @@ class GNNEncoder:
         cached = CachedEmbeddings(data.nodes, data.dev_queries[dev.queries])
         factor = new_factor(1 / (self.temperature or TEMPERATURES[self.similarity]))
         with torch.random.fork_rng(), TemporaryDirectory(prefix="gnn-encoder-") as folder:
-            gnn = new_gnn(mgt, (d, None), self.similarity, seed=self.seed, heads=self.heads)
             how: dict[str, Any] = {"factor": factor, "mgt": mgt, "folder": Path(folder)}
             history = train_on_embeddings(gnn, (near, near), supervision, cached, **how)  # section 3.4
         self._set(gnn, graph, data.nodes, data.pairs, CorpusGNN(gnn, near, data.nodes).interactive)

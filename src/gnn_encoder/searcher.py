@@ -20,8 +20,6 @@ from gnn_encoder.search.faiss_index import PID_TABLE, PIDS, PassageIndex, TableR
 from gnn_encoder.text.corpus import load_encoder
 from gnn_encoder.text.encoder import DualEncoder
 
-FUSED = "; BM25 and the log are asked beside one of these, by `--hybrid`"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Hit:
@@ -80,7 +78,8 @@ class Searcher:
         with chdir(root):
             known = read_registry(REGISTRY)
             if system not in known.dense:
-                raise UserError(f"{project.index(system)}: {system!r} must be one of {', '.join(known.dense)}{FUSED}")
+                told = f"must be one of {', '.join(known.dense)}; BM25 and the log are asked beside one of these"
+                raise UserError(f"{project.index(system)}: {system!r} {told}, by `--hybrid`")
             opened, passages = PassageIndex.open(project.index(system)), TableRows(project.PASSAGES, PASSAGES)
             if len(passages) != opened.passages:
                 told = f"holds {opened.passages} passages, {project.PASSAGES} has {len(passages)}"

@@ -33,6 +33,7 @@ PASSES = (
 TRAININGS = (
     ("train_mgt",),
     ("train_no_gnn",),
+    ("pretrain_dual_cross",),
     ("train_dual_cross", "dual_cross"),
     ("train_dual_encoder", "pair_pretrained"),
     ("train_dual_encoder", "dual_encoder"),
