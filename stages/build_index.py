@@ -9,9 +9,10 @@ from gnn_encoder.text.corpus import embed_judged, load_encoder
 def main(stage: Stage) -> None:
     """Index the system's passages, encode the queries with the system's encoder and search the index."""
     params, system = stage.params, stage.key
-    encoder, matrix = load_encoder(project.encoder(system), params.encoder), project.embeddings(system)
+    encoder, matrix = project.encoder(system), project.embeddings(system)
     index, runs = (stage.unfinished(place(system)) for place in (project.index, project.runs))
-    index_system(embed_judged(encoder, params.encoder), system, matrix, index, runs, params)
+    queries = embed_judged(load_encoder(encoder, params.encoder), params.encoder)
+    index_system(queries, system, encoder, matrix, index, runs, params)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ def main(stage: Stage) -> None:
     (shifted,) = known.of_kind("shifted")
     matrix, index = stage.unfinished(project.embeddings(shifted)), stage.unfinished(project.index(shifted))
     controls.write_closed_forms(queries, methods, matrix, dev, params)
-    index_system(queries.splits, shifted, matrix, index, folders[shifted], params)
+    index_system(queries.splits, shifted, project.encoder(shifted), matrix, index, folders[shifted], params)
     logged = controls.rank_with_log(queries, dev, params)
     controls.write_control(folders[LOGGED], LOGGED, logged.choice, logged.rankings)
     runs = {name: folders.get(name, project.runs(name)) for name in known.dense}  # of equally good ones the first

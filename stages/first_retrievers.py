@@ -35,7 +35,8 @@ def main(stage: Stage) -> None:
     words = stage.unfinished(project.runs(project.LEXICAL))
 
     def rank() -> None:
-        index_system(embed_judged(encoder, params.encoder), project.UNTOUCHED, matrix, index, runs, params)
+        judged = embed_judged(encoder, params.encoder)
+        index_system(judged, project.UNTOUCHED, untouched, matrix, index, runs, params)
         rank_by_words(stage.unfinished(project.index(project.LEXICAL)), words, stage.work, params)
         write_dev(positives, {project.LEXICAL: words, project.UNTOUCHED: runs}, params)
 

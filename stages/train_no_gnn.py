@@ -29,7 +29,7 @@ def main(stage: Stage) -> None:
     distributed.barrier()
     encoder, origin = load_encoder(model, params.encoder), origin_of(model, project.PASSAGES)
     write_matrix(encoder, matrix, params, origin, encoded=same_origin(origin, project.embeddings(REFERENCE)))
-    where = CONTROL, matrix, index, runs, params
+    where = CONTROL, model, matrix, index, runs, params
     distributed.on_first(lambda: index_system(embed_judged(encoder, params.encoder), *where))
 
 

@@ -38,7 +38,8 @@ def make(
     write(project.PASSAGES, PASSAGES, texts, titles or [""] * len(texts), texts.values())
     shutil.rmtree(project.embeddings(system), ignore_errors=True)
     matrix = write_matrix(project.embeddings(system), vectors, views=views)
-    build(matrix, project.index(system), factory="Flat", pids=project.PASSAGES, system=system, seed=0)
+    index, encoder = project.index(system), project.encoder(system)
+    build(matrix, index, factory="Flat", pids=project.PASSAGES, system=system, encoder=encoder, seed=0)
 
 
 def make_hybrid(weight: float, depth: int) -> None:

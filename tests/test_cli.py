@@ -158,6 +158,14 @@ def test_an_index_of_other_passages(root: Path, pids: list[str], told: str) -> N
     assert refusal("search", "life") == f"data/indexes/gnn_encoder: {told} (`dvc repro`)"
 
 
+def test_an_index_whose_encoder_has_other_weights(root: Path) -> None:
+    weights = project.encoder("gnn_encoder") / "model.safetensors"
+    weights.parent.mkdir(parents=True, exist_ok=True)
+    weights.write_bytes(b"of another training")
+    told = f"data/indexes/gnn_encoder: {weights.parent} has other weights since; build the index again (`dvc repro`)"
+    assert refusal("search", "life") == told
+
+
 def test_search_says_that_the_index_is_of_other_data(root: Path) -> None:
     prepared("beir")
     code, out, err = call("search", "a life", "--top", "1")

@@ -21,7 +21,7 @@ VIEWS = 3
 def of(folder: Path, passages: int) -> dict[str, Any]:
     """What `build` needs to know of so many passages."""
     pids = write_passages(folder / "passages.parquet", [""] * passages, ["text"] * passages)
-    return {"pids": pids, "system": "mine", "seed": 7}
+    return {"pids": pids, "system": "mine", "encoder": folder, "seed": 7}
 
 
 def test_files_of_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +38,7 @@ def test_files_of_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert len(ids) == 500 and ids.take(rows) == [{"pid": f"{row}"} for row in rows]
     assert ids._file.metadata.row_group(0).num_rows == 70, "one is decoded for each hit"
     manifest = json.loads((tmp_path / "flat" / "manifest.json").read_text())
-    assert len(manifest.pop("fingerprint")) == 32
+    assert len(manifest.pop("fingerprint")) == len(manifest.pop("asked_by")) == 32
     assert manifest == {"factory": "Flat", "passages": 500, "views": 1, "dimension": 16}
 
 

@@ -40,7 +40,8 @@ def test_a_restart_takes_what_was_built_anew(built_copy: Path) -> None:
     manifest.write_text(kept)
     assert running.get("/explain", params={"pid": "city-2"}).status_code == 200
     shutil.rmtree(index)
-    build(project.embeddings("dual_encoder"), index, factory="Flat", pids=project.PASSAGES, system="other", seed=1)
+    other, encoder = project.embeddings("dual_encoder"), project.encoder("gnn_encoder")
+    build(other, index, factory="Flat", pids=project.PASSAGES, system="other", encoder=encoder, seed=1)
     with ThreadPoolExecutor(4) as pool:
         assert [*pool.map(pids, [running] * 4)] == [before] * 4
     explained = running.get("/explain", params={"pid": "city-2"})

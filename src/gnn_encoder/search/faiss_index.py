@@ -43,9 +43,17 @@ class IndexManifest:
     passages: int
     views: int
     dimension: int
+    asked_by: str  # `weights_of` the encoder of the queries
 
 
-def build(embeddings_folder: Path, folder: Path, *, factory: str, pids: Path, system: str, seed: int) -> None:
+def weights_of(encoder: Path) -> str:
+    """Fingerprint of the weights of E_Q in a dual-encoder's folder."""
+    return fingerprint(*sorted(encoder.glob("*.safetensors")))
+
+
+def build(
+    embeddings_folder: Path, folder: Path, *, factory: str, pids: Path, system: str, encoder: Path, seed: int
+) -> None:
     """Write `index.faiss`, `pids.parquet` and `manifest.json` into `folder`. *Shape:* matrix (passages * views, d)."""
     matrix = read_manifest(embeddings_folder)
     passages, views = matrix.shape[0] // matrix.views, matrix.views
@@ -58,7 +66,8 @@ def build(embeddings_folder: Path, folder: Path, *, factory: str, pids: Path, sy
         faiss.write_index(fill(embeddings_folder, factory, seed), str(folder / INDEX))
     write_table(folder / PIDS, PID_TABLE, open_table(pids, PASSAGES).iter_batches(columns=["pid"]), PICKED)
     made = fingerprint(embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views)
-    about = IndexManifest(factory=factory, passages=passages, views=views, dimension=matrix.shape[1])
+    dimension, asked_by = matrix.shape[1], weights_of(encoder)
+    about = IndexManifest(factory=factory, passages=passages, views=views, dimension=dimension, asked_by=asked_by)
     write_json(folder / MANIFEST, {"fingerprint": made} | vars(about))
 
 
@@ -225,13 +234,14 @@ class TableRows:
 
 
 def index_system(
-    queries: Mapping[str, Matrix], system: str, matrix: Path, index: Path, runs: Path, params: Params
+    queries: Mapping[str, Matrix], system: str, encoder: Path, matrix: Path, index: Path, runs: Path, params: Params
 ) -> None:
     """Write the index of a system's passage embeddings, the runs of its `queries`, by split, and their embeddings.
 
-    A run holds `retrieve.depth` passages of each query or all, but never the query itself.
+    `encoder` made these. A run holds `retrieve.depth` passages of each query or all, but never the query itself.
     """
-    build(matrix, index, factory=params.index.factory, pids=project.PASSAGES, system=system, seed=params.seed)
+    factory, seed = params.index.factory, params.seed
+    build(matrix, index, factory=factory, pids=project.PASSAGES, system=system, encoder=encoder, seed=seed)
     opened, depth = PassageIndex.open(index), params.retrieve.depth
     for split, embedded in queries.items():
         table, identical = project.queries(split), Identical.read(project.IDENTICAL, split)
