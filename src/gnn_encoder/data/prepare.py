@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from gnn_encoder.base.distributed import tqdm
-from gnn_encoder.base.errors import UserError, check_file
+from gnn_encoder.base.errors import UserError, check_file, shorten
 from gnn_encoder.base.files import is_empty, write_json
 from gnn_encoder.base.judgements import write_identical
 from gnn_encoder.base.tables import COUNTS, PASSAGES, PICKED, QRELS, QUERIES, SPLITS, UNLABELLED, batched, write_table
@@ -102,7 +102,7 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
         write_table(folder / "qrels" / f"{name}.parquet", QRELS, [qrels[name].select(QRELS.names).to_arrow()])
     counted = qrels["train"].filter(pl.col("count").is_not_null() & (pl.col("grade") > 0))
     write_table(folder / "counts.parquet", COUNTS, [counted.select(COUNTS.names).to_arrow()])
-    _warn_of_shared(keys)
+    _warn_of_shared({split: queries[split]["qid"] for split in SPLITS}, keys)
     statistics = {"passages": {"passages": len(pids)}} | _counts(queries, qrels)
     for name, same in write_identical(folder, folder / "identical").items():
         if any(same.values()):
@@ -139,12 +139,14 @@ def _not_in_splits(hidden: pl.DataFrame, keys: dict[str, pl.Series]) -> pl.DataF
     return found
 
 
-def _warn_of_shared(keys: dict[str, pl.Series]) -> None:
-    if again := (~keys["train"].is_first_distinct()).sum():
-        log.warning("warning: %d training queries repeat another, whose label MGT sees; give equal ones one id", again)
+def _warn_of_shared(qids: dict[str, pl.Series], keys: dict[str, pl.Series]) -> None:
+    if len(again := qids["train"].filter(~keys["train"].is_first_distinct())):
+        told = "warning: %d training queries repeat another, whose label MGT sees, such as %s; give equal ones one id"
+        log.warning(told, len(again), shorten(again[0]))
     for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
-        if shared := keys[one].is_in(keys[other].implode()).sum():
-            log.warning("warning: %d queries are in both %s and %s: measures will flatter", shared, one, other)
+        if len(shared := qids[one].filter(keys[one].is_in(keys[other].implode()))):
+            told = "warning: %d queries of %s are in %s too, such as %s: measures will flatter"
+            log.warning(told, len(shared), one, other, shorten(shared[0]))
 
 
 def _with_texts(source: DataSource, empty: list[str], left_out: Counter[str]) -> Iterator[tuple[Place, Passage]]:
