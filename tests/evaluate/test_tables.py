@@ -50,6 +50,9 @@ def test_results_in_the_terminal() -> None:
     odd = Table(title="", columns=["x"], rows=[["a|b\nc"]], note="d")
     assert markdown(odd) == "| x      |\n| ------ |\n| a/b, c |\n\nd"
     assert tables.results_table("pair", "dev", means, {}, "RR@10").columns == ["System", "RR@10", "R@5"]
+    means = {"no_gnn": {"RR@10": 0.4}, "query_mean": {"RR@10": 0.4}, "nudge_n": {"RR@10": 0.5}}
+    noted = tables.results_table("gnn_encoder", "dev", means, {}, "RR@10").note
+    assert noted == "Dev chose that these change nothing: control + mean of labelled queries."
     assert [tables.shortened(one, 9) for one in ("one\n two", "one two three")] == ["one two", "one two …"]
 
 
@@ -95,7 +98,7 @@ def test_the_rival_is_the_best_on_dev_that_costs_the_same() -> None:
         "GNN-encoder's RR@10 above control + mean of labelled queries, the best on dev of one vector and no graph: "
         "test +16.7 [-55.0, +88.4], p = 0.42; dev +16.7 [-55.0, +88.4], p = 0.42."
     )
-    assert control.startswith("GNN-encoder's RR@10 above control without GNN, the same training: test +33.3 [-38.4, ")
+    assert control.startswith("GNN-encoder's RR@10 above control without GNN, which trains as long: test +33.3 [-38")
     assert advice.endswith("try `gnn-encoder search --hybrid`.") and len(claim_sentences(claim())) == 2
 
 

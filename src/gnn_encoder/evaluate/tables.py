@@ -149,7 +149,10 @@ def results_table(branch: str, split: str, means: Means, compared: Comparisons, 
         cells = [comparison(compared.get(system))] if compared else []
         rows.append([title_of(system), *map(points, of.values()), *cells])
     title = f"{split.capitalize()} queries: {title_of(branch)}, with what it is compared with, points of 100"
-    return Table(title=title, columns=columns, rows=rows)
+    reordered = registry().of_kind("reordered")
+    same = [title_of(one) for one, of in means.items() if one in reordered and of == means.get(CONTROL)]
+    note = f"Dev chose that these change nothing: {', '.join(same)}." if same else ""
+    return Table(title=title, columns=columns, rows=rows, note=note)
 
 
 def branch_tables(branch: str, tested: str) -> list[Table]:
@@ -205,7 +208,7 @@ def claim_sentences(claim: Claim) -> list[str]:
     """
     ours, told = title_of(MAIN), []
     for rival, splits in claim.against.items():
-        what = "the best on dev of one vector and no graph" if rival == claim.best else "the same training"
+        what = "the best on dev of one vector and no graph" if rival == claim.best else "which trains as long"
         told.append(f"{ours}'s {claim.measure} above {title_of(rival)}, {what}: {_compared(splits)}.")
     for system, splits in claim.better.items():
         told.append(f"{title_of(system)} has more on dev than {ours} ({_compared(splits)}): try {CURES[system]}.")
