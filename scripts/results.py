@@ -99,7 +99,7 @@ def readme_table() -> Table:
         "**GNN-encoder**, the default: with labels as edges",
         "above the control",
         "above the best without a graph",
-        "hybrid of BM25, dense and the log: two look-ups more",
+        "hybrid of BM25, dense and training queries: two look-ups more",
     ]
     rows = [list(row) for row in zip(labels, *map(scores, SHOWN), strict=True)]
     titles = [read_json(RESULTS / name / "record.json", Record).title for name in SHOWN]
