@@ -161,7 +161,6 @@ NAN = np.where(np.arange(M * D).reshape(M, D) == 19, np.float32("nan"), DATA.pas
 LONG = 1e30 * DATA.passages
 
 
-@pytest.mark.filterwarnings("error")
 def test_training_queries_that_repeat_are_told(caplog: pytest.LogCaptureFixture) -> None:
     queries = DATA.queries.copy()
     queries[5:7] = queries[4]
@@ -169,6 +168,7 @@ def test_training_queries_that_repeat_are_told(caplog: pytest.LogCaptureFixture)
     assert "2 training queries repeat another" in caplog.text
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
