@@ -75,6 +75,14 @@ def test_vectors_of_other_passages_are_not_exported(root: Path) -> None:
         assert "made of other passages than now" in refused("--to", "parquet", "out")
 
 
+@pytest.mark.parametrize("to", ["parquet", "faiss"])
+def test_vectors_for_another_encoder_are_not_exported(root: Path, to: str) -> None:
+    weights = project.encoder("gnn_encoder") / "model.safetensors"
+    weights.parent.mkdir(parents=True, exist_ok=True)
+    weights.write_bytes(b"of another training")
+    assert f"{weights.parent} has other weights since; build the index again" in refused("--to", to, "out")
+
+
 @pytest.mark.parametrize(
     ("to", "file"),
     [

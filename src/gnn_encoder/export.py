@@ -131,6 +131,7 @@ def export_parquet(system: str, folder: Path) -> None:
 def export_faiss(system: str, folder: Path) -> None:
     """`index.faiss`, the index that is searched, and `ids.txt`: FAISS's id i is the passage of line i."""
     index = PassageIndex.open(project.index(system))
+    index.check_encoder(project.encoder(system))
     check_undamaged(index.folder)
     shutil.copyfile(index.folder / INDEX, folder / INDEX)
     with (folder / IDS).open("w", encoding="utf-8") as ids:
@@ -141,6 +142,7 @@ def export_faiss(system: str, folder: Path) -> None:
 def passage_parts(system: str) -> Iterator[tuple[pa.Table, Matrix]]:
     """Passages and their vectors, in the passages' order; a passage with several views stands before each of them."""
     folder = project.embeddings(system)
+    PassageIndex.open(project.index(system)).check_encoder(project.encoder(system))
     check_ids(project.index(system), project.PASSAGES)
     for path in (folder, project.PASSAGES):
         check_undamaged(path)

@@ -16,7 +16,7 @@ from gnn_encoder.controls.hybrid import HybridIndex
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL, REGISTRY, read_registry
-from gnn_encoder.search.faiss_index import PID_TABLE, PIDS, PassageIndex, TableRows, weights_of
+from gnn_encoder.search.faiss_index import PID_TABLE, PIDS, PassageIndex, TableRows
 from gnn_encoder.text.corpus import load_encoder
 from gnn_encoder.text.encoder import DualEncoder
 
@@ -85,9 +85,7 @@ class Searcher:
                 told = f"holds {opened.passages} passages, {project.PASSAGES} has {len(passages)}"
                 raise UserError(f"{opened.folder}: {told}; build the index again (`dvc repro`)")
             model = known.encoder(system)
-            if opened.asked_by != weights_of(model):
-                told = f"{model} has other weights since; build the index again (`dvc repro`)"
-                raise UserError(f"{opened.folder}: {told}")
+            opened.check_encoder(model)
             encoder = load_encoder(model, load_params().encoder)
             folders = project.index(LEXICAL), project.RUNS / HYBRID
             fused = HybridIndex.open(opened, system, *folders) if hybrid else None

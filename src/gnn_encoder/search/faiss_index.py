@@ -65,8 +65,9 @@ def build(
     else:
         faiss.write_index(fill(embeddings_folder, factory, seed), str(folder / INDEX))
     write_table(folder / PIDS, PID_TABLE, open_table(pids, PASSAGES).iter_batches(columns=["pid"]), PICKED)
-    made = fingerprint(embeddings_folder, pids, factory=factory, system=system, seed=seed, views=views)
     dimension, asked_by = matrix.shape[1], weights_of(encoder)
+    settings = {"factory": factory, "system": system, "asked_by": asked_by, "seed": seed, "views": views}
+    made = fingerprint(embeddings_folder, pids, **settings)
     about = IndexManifest(factory=factory, passages=passages, views=views, dimension=dimension, asked_by=asked_by)
     write_json(folder / MANIFEST, {"fingerprint": made} | vars(about))
 
@@ -170,6 +171,11 @@ class PassageIndex(IndexManifest):
             holds = f"{index.ntotal} vectors of dimension {index.d}"
             raise UserError(f"{folder / INDEX}: {holds}, but {folder / MANIFEST} says {told}")
         return cls(folder=folder, index=index, **vars(about))
+
+    def check_encoder(self, encoder: Path) -> None:
+        """Refuse a dual-encoder whose queries would not fit the passages, since it was trained anew."""
+        if self.asked_by != weights_of(encoder):
+            raise UserError(f"{self.folder}: {encoder} has other weights since; build the index again (`dvc repro`)")
 
     def search(self, queries: Matrix, k: int) -> Ranking:
         """Rows of the best passages (-1 where the index found fewer), and scores. *Shape:* (n, d) -> (n, k) each."""
