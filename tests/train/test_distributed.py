@@ -33,6 +33,7 @@ def test_two_equal_one(tables: Path, tiny_model: Path, tmp_path: Path) -> None:
             assert loss == pytest.approx(expected, abs=1e-6)
             for one, other in zip(gradients, wanted, strict=True):
                 torch.testing.assert_close(one, torch.zeros_like(one) if other is None else other, rtol=1e-4, atol=1e-6)
+        assert found["started"].tolist() == [[0, 0]], "all start from the first's weights"
         assert found["unused"][0].tolist() == [0, 0], "which no process used"
         assert found["pool"][:, 0].tolist() == [0, 1 / 8, 1 + 2 / 8, 1 + 3 / 8, 4 / 8], "windows in turn"
 

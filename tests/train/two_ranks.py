@@ -15,7 +15,7 @@ from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import shared_rows
 from gnn_encoder.train.dual_encoder import Texts, contrastive_step
 from gnn_encoder.train.examples import TrainingBatch
-from gnn_encoder.train.loop import sum_gradients, sum_value
+from gnn_encoder.train.loop import share_weights, sum_gradients, sum_value
 
 ALPHAS = (0.0, 0.3)  # the query-centric loss, and PAIR's
 ASKED = np.array([0, 7, 35, 1, 12])  # generated queries; 0 and 1 are of one passage, on different ranks
@@ -40,7 +40,11 @@ def work(folder: Path) -> dict[str, Any]:
     tokens = TextTokens.open(folder / "queries"), TextTokens.open(folder / "passages")
     unused = nn.Parameter(torch.zeros(2))
     texts = Texts(encoder, *tokens, chunk_size=3)
+    started = nn.Linear(2, 1)
+    nn.init.constant_(started.weight, distributed.rank())
+    share_weights({"started": started})
     return {
+        "started": started.weight.data,
         "steps": [step(texts, ASKED, alpha) for alpha in ALPHAS],
         "unused": summed(0.0, [unused])[1],
         "pool": shared_rows(np.arange(5), 2, 1, lambda part: torch.from_numpy(part)[:, None] / 8 + distributed.rank()),

@@ -89,6 +89,7 @@ def fit(
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
     rates = [group["lr"] for group in groups]
     run = _Run(task, optimizer, folder, name, title, evaluations, start)
+    share_weights(task.modules)
     with tqdm(total=task.steps, initial=run.step, desc=title, unit=" steps") as bar:
         while run.step < task.steps:
             torch.manual_seed(seed_of(seed, run.step, distributed.rank()))
@@ -205,6 +206,14 @@ def load_checkpoint(path: Path, modules: dict[str, nn.Module], optimizer: Optimi
         optimizer.load_state_dict({**optimizer.state_dict(), "state": state["moments"]})
     progress: dict[str, Any] = state["progress"]
     return progress
+
+
+def share_weights(modules: dict[str, nn.Module]) -> None:
+    """Give all ranks the first's weights, as `DistributedDataParallel` does: those that differ would stay different."""
+    if world_size() > 1:
+        for module in modules.values():
+            for weights in module.state_dict().values():
+                dist.broadcast(weights, src=0)
 
 
 def sum_gradients(parameters: list[nn.Parameter]) -> None:
