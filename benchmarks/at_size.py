@@ -154,7 +154,7 @@ def search() -> None:
     from gnn_encoder.searcher import Searcher
 
     searcher = Searcher.open(project.index("gnn_encoder"))
-    for text in read_column(project.queries("test"), "text").to_pylist()[:SEARCHES]:
+    for text in read_column(project.queries("test"), "text").to_list()[:SEARCHES]:
         searcher.answer([text], 100)
 
 

@@ -52,7 +52,7 @@ def read_passages() -> list[str]:
 
 def train(model: SentenceTransformer, passages: list[str], passes: float, rate: float, seed: int) -> int:
     """Train the model on the labelled queries; returns the steps."""
-    queries, pairs = read_column(project.queries("train"), "text").to_pylist(), relevant_pairs(*project.tables("train"))
+    queries, pairs = read_column(project.queries("train"), "text").to_list(), relevant_pairs(*project.tables("train"))
     rows = [(queries[query], passages[passage]) for query, passage in pairs.select("query", "passage").rows()]
     labelled = Dataset.from_dict({"anchor": [one for one, _ in rows], "positive": [one for _, one in rows]})
     mined = mine_hard_negatives(labelled, model, corpus=passages, num_negatives=1, batch_size=BATCH, verbose=False)
@@ -93,10 +93,10 @@ def main() -> None:
     index = faiss.IndexFlatIP(model.get_embedding_dimension())
     index.add(encode(passages))
     spent["encode and index"] = time.perf_counter() - began
-    pids, found = pl.Series(read_column(project.PASSAGES, "pid")), dict[str, dict[str, Any]]()
+    pids, found = read_column(project.PASSAGES, "pid"), dict[str, dict[str, Any]]()
     for split in project.JUDGED:
         table = project.queries(split)
-        texts, qids = read_column(table, "text").to_pylist(), pl.Series(read_column(table, "qid"))
+        texts, qids = read_column(table, "text").to_list(), read_column(table, "qid")
         rows = index.search(encode(texts), DEPTH)[1]
         judged = Judgements(split)
         runs = [as_run(rows, qids, pids), *(read_run(project.run_file(system, split)) for system in SYSTEMS)]
@@ -104,7 +104,7 @@ def main() -> None:
         sides = dict(zip(SYSTEMS, others, strict=True))
         against = {system: compared(side, theirs) for system, side in sides.items()}
         found[split] = {"means": {PEER: mean(theirs)} | {s: mean(v) for s, v in sides.items()}, "against": against}
-    queries = read_column(project.queries("test"), "text").to_pylist()
+    queries = read_column(project.queries("test"), "text").to_list()
     asked = {PEER: milliseconds(lambda text: index.search(model.encode([text]), 10), queries)}
     for system in SYSTEMS:
         ours, opened = load_encoder(project.encoder(system), params.encoder), PassageIndex.open(project.index(system))

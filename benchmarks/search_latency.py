@@ -17,7 +17,6 @@ from pathlib import Path
 import harness
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from gnn_encoder.base.errors import report_errors
 from gnn_encoder.base.tables import read_column
@@ -45,7 +44,7 @@ class Searcher:
     def __call__(self, query: str) -> list[str]:
         """Ids of the best passages."""
         rows, _ = self._index.search(self._encoder.embed_queries([query]), K)
-        found: list[str] = self._pids.take(pa.array(rows[0])).to_pylist()
+        found: list[str] = self._pids.gather(rows[0]).to_list()
         return found
 
 

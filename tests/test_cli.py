@@ -175,6 +175,16 @@ def test_search_says_that_the_index_is_of_other_data(root: Path) -> None:
 # --- results ----------------------------------------------------------------------------------------------------------
 
 
+def measured(branch: str) -> None:
+    """The values of a branch's systems, of the data that are prepared now."""
+    project.queries("test").parent.mkdir(exist_ok=True)
+    pl.DataFrame({"qid": ["q1", "q2"]}).write_parquet(project.queries("test"))
+    values = pl.DataFrame({"split": "test", "qid": ["q1", "q2"], "measure": "R@7", "value": 0.5})
+    for system in registry().branches[branch].systems:
+        project.measured(system).mkdir(parents=True)
+        values.write_parquet(project.measured(system) / project.VALUES, metadata={DATA: data_key()})
+
+
 @pytest.mark.parametrize(
     ("ran", "source", "told"),
     [
@@ -187,12 +197,7 @@ def test_results_tell_what_they_are_not_of(root: Path, ran: bool, source: str, t
     shutil.copytree(ROOT / "metrics", root / "metrics")
     prepared(source)
     if ran:
-        project.queries("test").parent.mkdir()
-        pl.DataFrame({"qid": ["q1", "q2"]}).write_parquet(project.queries("test"))
-        values = pl.DataFrame({"split": "test", "qid": ["q1", "q2"], "measure": "R@7", "value": 0.5})
-        for system in registry().branches["gnn_encoder"].systems:
-            project.measured(system).mkdir(parents=True)
-            values.write_parquet(project.measured(system) / project.VALUES, metadata={DATA: data_key()})
+        measured("gnn_encoder")
     code, out, err = call("results")
     assert code == 0 and "| GNN-encoder" in out and (err.startswith(told) if told else err == "")
     if ran:  # another sample of the passages is other data
@@ -206,9 +211,13 @@ def test_results_of_all_branches(root: Path) -> None:
     for split in ("dev", "test"):
         means = {name: {"RR@10": 0.5} for name in registry().branches["pair"].systems}
         (root / "metrics" / "pair" / f"{split}.json").write_text(json.dumps(means))
-    code, out, _ = call("results", "all")
+    prepared("insuranceqa")
+    code, out, err = call("results", "all")
     assert code == 0 and out.startswith("Test queries: GNN-encoder") and "\nGNN-encoder's RR@10 above " in out
-    assert all(f"| {title} " in out for title in ("BM25", "GNN-encoder", "PAIR"))
+    assert all(f"| {title} " in out for title in ("BM25", "GNN-encoder", "PAIR")) and "nothing has run" in err
+    measured("pair")  # alone
+    code, out, err = call("results", "all")
+    assert code == 0 and out.startswith("Test queries: PAIR") and "GNN-encoder's" not in out and err == ""
     shutil.rmtree(root / "metrics")
     assert refusal("results", "all").startswith("metrics/gnn_encoder: not built yet; `bash scripts/reproduce.sh`")
 

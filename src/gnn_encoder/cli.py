@@ -53,7 +53,6 @@ def command(*examples: str) -> Callable[[Callable[..., None]], Callable[..., Non
 
 ALL = "all"  # instead of a branch
 FUSED = "Fuse with BM25 and the training queries"
-System = Annotated[str, typer.Option(help="Which dense system.")]
 
 
 @command('search "Does home insurance cover vandalism?"', "search --hybrid --top 3 --json < queries.txt")
@@ -146,19 +145,19 @@ def results(
     from gnn_encoder.evaluate.measures import parse
     from gnn_encoder.pipeline.params import load_params
 
-    params, first = load_params(), MAIN if branch == ALL else branch
+    params, branches = load_params(), list(registry().branches) if branch == ALL else [branch]
     (tested,) = parse([params.evaluate.significance])
-    branches = registry().branches if branch == ALL else [branch]
-    if not (found := [table for one in branches for table in tables.branch_tables(one, tested)]):
-        folder = project.METRICS / first
+    found = {one: of for one in branches if (of := tables.branch_tables(one, tested))}
+    if not found:
+        folder = project.METRICS / branches[0]
         hidden = f"{folder}: came with this clone, in which other systems were measured since; measure this branch anew"
         raise UserError(f"{hidden} (`dvc repro`, or -P)") if folder.is_dir() else not_built(folder)
-    if told := tables.of_other_data(params, registry().branches[first].baseline):
+    if told := tables.of_other_data(params, registry().branches[next(iter(found))].baseline):
         _warn(told)
-    for table in found:
+    for table in [one for of in found.values() for one in of]:
         typer.echo(tables.markdown(table) + "\n")
     typer.echo(f"{tables.HOW_TO_READ}\n")
-    if first == MAIN and (claim := tables.read_claim()):
+    if MAIN in found and (claim := tables.read_claim()):
         typer.echo("\n\n".join(tables.claim_sentences(claim)))
 
 
@@ -231,7 +230,7 @@ def inform(
 def export(
     folder: Annotated[Path, typer.Argument(help="A new folder for the files.")],
     to: Annotated[str, typer.Option(help="sentence-transformers, parquet, faiss or beir.")],
-    system: System = MAIN,
+    system: Annotated[str, typer.Option(help="Which dense system.")] = MAIN,
 ) -> None:
     """Write a built system in another tool's format.
 

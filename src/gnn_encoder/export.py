@@ -135,7 +135,7 @@ def export_faiss(system: str, folder: Path) -> None:
     check_undamaged(index.folder)
     shutil.copyfile(index.folder / INDEX, folder / INDEX)
     with (folder / IDS).open("w", encoding="utf-8") as ids:
-        for batch in open_table(index.folder / PIDS, PID_TABLE).iter_batches(columns=["pid"]):
+        for batch in open_table(index.folder / PIDS, PID_TABLE).iter_batches():
             ids.writelines(f"{pid}\n" for pid in batch["pid"].to_pylist() for _ in range(index.views))
 
 
@@ -144,8 +144,7 @@ def passage_parts(system: str) -> Iterator[tuple[pa.Table, Matrix]]:
     folder = project.embeddings(system)
     PassageIndex.open(project.index(system)).check_encoder(project.encoder(system))
     check_ids(project.index(system), project.PASSAGES)
-    for path in (folder, project.PASSAGES):
-        check_undamaged(path)
+    check_undamaged(project.PASSAGES)
     matrix, views, first = open_matrix(folder), read_manifest(folder).views, 0
     batches = open_table(project.PASSAGES, PASSAGES).iter_batches(batch_size=max(1, ROWS // views))
     for batch in tqdm(batches, total=-(-len(matrix) // ROWS), desc="vectors", unit=" parts"):

@@ -169,7 +169,8 @@ def _values(
     # PAIR and Dual-Cross-Encoder read as many tokens.
     choose("dual_cross.max_length", pair)
     choose("dual_cross.generator.query_length", asked)
-    choose("encoder.chunk_size", 2 ** int(np.log2((4 if device().type == "cuda" else 1) * CHUNK_TOKENS / read)))
+    chunk = (4 if device().type == "cuda" else 1) * CHUNK_TOKENS // read
+    choose("encoder.chunk_size", 2 ** int(np.log2(max(1, chunk))))
     choose("encoder.frozen_layers", min(base.encoder.frozen_layers, layers // 2))
     batch = 64 if n >= FEW else max(2, min(32, n // 4))  # so that a pass over few queries has steps enough
     few = max(2, min(base.train_cross_encoder.batch_size, n // 2))

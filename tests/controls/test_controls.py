@@ -60,7 +60,7 @@ def params(built_copy: Path) -> Params:
     bm25 = BM25Index.build(project.PASSAGES, found.bm25)
     for split in project.JUDGED:
         queries = project.queries(split)
-        words = bm25.search(read_column(queries, "text").to_pylist(), found.retrieve.depth)
+        words = bm25.search(read_column(queries, "text").to_list(), found.retrieve.depth)
         write_ranking(project.run_file("bm25", split), words, queries, project.PASSAGES, "bm25")
     return found
 

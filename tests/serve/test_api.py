@@ -50,7 +50,7 @@ def test_systems() -> None:
             {"name": BASE, "title": "M_de", "graph": False, "passages": 120},
             {"name": SYSTEM, "title": "GNN-encoder", "graph": True, "passages": 120},
         ],
-        "examples": read_column(project.queries("dev"), "text").to_pylist()[:6],
+        "examples": read_column(project.queries("dev"), "text").to_list()[:6],
     }
     names = [one["name"] for one in client("all").get("/systems").json()["systems"]]
     assert names == ["gnn_encoder", "dual_encoder", "labels_alone"]

@@ -150,7 +150,7 @@ def release(*arrays: NDArray[Any]) -> None:
             mapping.madvise(mmap.MADV_DONTNEED)
 
 
-def gather_rows(matrix: NDArray[Any], rows: NDArray[np.integer[Any]]) -> NDArray[Any]:
+def gather_rows(matrix: NDArray[Any], rows: Rows) -> NDArray[Any]:
     """Copy rows of a mapped matrix, reading them in the file's order, with only a few of its pages in memory at a time.
 
     The system maps many pages around each page that is read: a plain `matrix[rows]` leaves nearly all in memory.
@@ -167,7 +167,7 @@ def gather_rows(matrix: NDArray[Any], rows: NDArray[np.integer[Any]]) -> NDArray
     return result
 
 
-def pair_scores(queries: Matrix, asking: Rows, passages: NDArray[Any], asked: Rows) -> NDArray[np.float32]:
+def pair_scores(queries: Matrix, asking: Rows, passages: NDArray[Any], asked: Rows) -> Scores:
     """Dot products of `queries[asking]` and `passages[asked]`. *Shape:* (n, d), (p,), (m, d), (p,) -> (p,)."""
     found = np.empty(len(asked), dtype=np.float32)
     for first in range(0, len(asked), PAIRS_AT_A_TIME):
@@ -177,16 +177,14 @@ def pair_scores(queries: Matrix, asking: Rows, passages: NDArray[Any], asked: Ro
     return found
 
 
-def array_blocks(
-    matrix: NDArray[Any], rows: int | None = None, *, name: str = ""
-) -> Iterator[tuple[int, NDArray[np.float32]]]:
+def array_blocks(matrix: NDArray[Any], rows: int | None = None, *, name: str = "") -> Iterator[tuple[int, Matrix]]:
     """Yield (first row, block as float32) over a matrix, which errors call `name`, by default its file."""
     rows = rows or min(READ_ROWS, max(1, READ_BYTES // (matrix.shape[1] * 4)))
     for first in range(0, len(matrix), rows):
         yield first, read_block(matrix, first, rows, name=name)
 
 
-def read_block(matrix: NDArray[Any], first: int, rows: int, *, name: str = "") -> NDArray[np.float32]:
+def read_block(matrix: NDArray[Any], first: int, rows: int, *, name: str = "") -> Matrix:
     """Rows of a matrix from row `first` on, as float32; of a mapped one they do not stay mapped."""
     block = np.array(matrix[first : first + rows], dtype=np.float32, order="C")  # a copy, which may be changed
     release(matrix)

@@ -3,15 +3,15 @@
 import gzip
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError, shorten
 from gnn_encoder.base.files import BYTE_ORDER_MARK, open_binary, without_marks
+from gnn_encoder.base.matrix import Rows, Scores
+from gnn_encoder.base.tables import read_column
 
 QUERIES_AT_A_TIME = 64  # written together
 RUN = pl.Schema({"qid": pl.String(), "pid": pl.String(), "rank": pl.Int32(), "score": pl.Float64()})
@@ -20,9 +20,7 @@ UNEVEN = b"\t", b"\r", b"\v", b"\f", b"  ", b" \n", b"\n ", b"\n\n"  # what fiel
 FORM = "a line is `qid Q0 pid rank score tag` with a rank from 1 and a finite score"
 
 
-def write_ranking(
-    path: Path, ranking: tuple[NDArray[Any], NDArray[Any]], queries: Path, passages: Path, tag: str
-) -> None:
+def write_ranking(path: Path, ranking: tuple[Rows, Scores], queries: Path, passages: Path, tag: str) -> None:
     """Write what all queries of a table found as a run. The same ranking gives the same bytes; the first rank writes.
 
     `ranking` has rows of `passages`, best first, -1 where fewer than k were found, and scores, which are written as
@@ -31,7 +29,7 @@ def write_ranking(
     if not distributed.is_first():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    qids, pids = pl.read_parquet(queries, columns=["qid"])["qid"], pl.read_parquet(passages, columns=["pid"])["pid"]
+    qids, pids = read_column(queries, "qid"), read_column(passages, "pid")
     # With a time and a file name in its header, the same run would give another file each time.
     with path.open("wb") as raw, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=3) as file:
         for first in range(0, len(qids), QUERIES_AT_A_TIME):
@@ -39,7 +37,7 @@ def write_ranking(
             file.write(_lines(qids[part], pids, ranking[0][part], ranking[1][part], tag))
 
 
-def _lines(qids: pl.Series, pids: pl.Series, passages: NDArray[Any], scores: NDArray[Any], tag: str) -> bytes:
+def _lines(qids: pl.Series, pids: pl.Series, passages: Rows, scores: Scores, tag: str) -> bytes:
     score = pl.Series("score", scores[passages >= 0].astype(np.float32))
     run = as_run(passages, qids, pids).with_columns(score, Q0=pl.lit("Q0"), tag=pl.lit(tag))
     frame = run.select("qid", "Q0", "pid", "rank", "score", "tag")
@@ -60,13 +58,13 @@ def read_run(path: Path) -> pl.DataFrame:
     return frame
 
 
-def as_run(passages: NDArray[np.integer[Any]], qids: pl.Series, pids: pl.Series) -> pl.DataFrame:
+def as_run(passages: Rows, qids: pl.Series, pids: pl.Series) -> pl.DataFrame:
     """Top-k results as a run in memory: columns qid, pid, rank. *Shape:* passages (n, k), best first, -1: none."""
     query, place = np.nonzero(passages >= 0)
     return pl.DataFrame({"qid": qids.gather(query), "pid": pids.gather(passages[query, place]), "rank": place + 1})
 
 
-def as_matrices(run: pl.DataFrame, n_queries: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def as_matrices(run: pl.DataFrame, n_queries: int) -> tuple[Rows, Scores]:
     """The passages of a run (columns query, passage, rank, score), best first, -1 where a query has fewer; the scores.
 
     *Shape:* (queries, k) both.

@@ -4,17 +4,16 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from gnn_encoder.base import distributed
 from gnn_encoder.base.errors import UserError, not_built
-from gnn_encoder.base.matrix import Rows, resume_windows
+from gnn_encoder.base.matrix import Rows, Scores, resume_windows
 
 SPLITS = ("train", "dev", "test")
 UNLABELLED = "unlabelled"  # queries without labels, or with hidden ones: for PAIR's pseudo-labels, and as nodes
@@ -144,9 +143,9 @@ def count_rows(path: Path) -> int:
     return int(open_parquet(path).metadata.num_rows)
 
 
-def read_column(path: Path, name: str) -> pa.ChunkedArray:
-    """One column of a Parquet file, in Arrow's memory (without a Python object for each row)."""
-    return pq.read_table(path, columns=[name]).column(name)
+def read_column(path: Path, name: str) -> pl.Series:
+    """One column of a Parquet file."""
+    return pl.DataFrame(open_parquet(path).read([name]))[name]
 
 
 def iterate_texts(path: Path, schema: pa.Schema, columns: list[str]) -> Iterator[dict[str, list[str]]]:
@@ -155,9 +154,7 @@ def iterate_texts(path: Path, schema: pa.Schema, columns: list[str]) -> Iterator
         yield {name: batch.column(name).to_pylist() for name in columns}
 
 
-def candidates_table(
-    passages: NDArray[np.integer[Any]], scores: NDArray[np.floating[Any]], *, first: int = 0
-) -> pa.Table:
+def candidates_table(passages: Rows, scores: Scores, *, first: int = 0) -> pa.Table:
     """Top-k results, best first, passage -1 where fewer were found, as the candidates table.
 
     `first` is the row of the first query. *Shape:* (queries, k) both.

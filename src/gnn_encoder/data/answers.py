@@ -55,13 +55,6 @@ def answered(pairs: pl.DataFrame, queries: Path, passages: Path) -> pl.DataFrame
     return pairs.filter(pl.Series(hits))
 
 
-def with_answered(pairs: pl.DataFrame, retrieved: pl.DataFrame, queries: Path, passages: Path) -> pl.DataFrame:
-    """Relevant pairs and, if the queries have answers, those of the `retrieved` pairs whose passage holds one."""
-    if not judged_by_answers(queries):
-        return pairs
-    return pl.concat([pairs, answered(retrieved, queries, passages)]).unique()
-
-
 def best_answered(run: pl.DataFrame, queries: Path, passages: Path) -> pl.DataFrame:
     """For each query, BM25's best passage that holds one of its answers, as judgements (qid, pid, grade).
 

@@ -16,7 +16,18 @@ from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError, check_file, shorten
 from gnn_encoder.base.files import is_empty, write_json
 from gnn_encoder.base.judgements import write_identical
-from gnn_encoder.base.tables import COUNTS, PASSAGES, PICKED, QRELS, QUERIES, SPLITS, UNLABELLED, batched, write_table
+from gnn_encoder.base.tables import (
+    COUNTS,
+    PASSAGES,
+    PICKED,
+    QRELS,
+    QUERIES,
+    SPLITS,
+    UNLABELLED,
+    batched,
+    read_column,
+    write_table,
+)
 from gnn_encoder.data.formats import open_beir, open_dpr, open_insuranceqa, open_ir_datasets, open_msmarco, split_names
 from gnn_encoder.data.queries import open_log, own_queries, query_keys
 from gnn_encoder.data.reading import DataSource, Passage, Place, Query, place_of, refuse_repeated
@@ -36,7 +47,6 @@ FAULTS = {
         "query {qid!r} and passage {pid!r} are judged twice, differently; keep one judgement"
     ),
 }
-Split = tuple[str, pl.Series]  # the source's split that queries come from, and their ids
 JUDGED = pl.Schema({"qid": pl.String(), "pid": pl.String(), "grade": pl.Int32(), "count": pl.Int64()})
 
 
@@ -168,8 +178,10 @@ def read_rows(rows: Iterator[tuple[Place, Any]], schema: pl.Schema, what: str) -
     return pl.concat([schema.to_frame(), *(pl.DataFrame(batch, schema, orient="row") for batch in batches)])
 
 
-def draw_queries(data: Data, queries: dict[str, pl.Series], seed: int) -> dict[str, Split]:
+def draw_queries(data: Data, queries: dict[str, pl.Series], seed: int) -> dict[str, tuple[str, pl.Series]]:
     """Choose the queries of each split from those of the source's splits that can be trained on or judged.
+
+    Returns the split of the source that they come from, and their ids.
 
     Where the source has no dev split, one is cut from train. Where `data.train_queries` is smaller than train, train
     becomes a random sample. The queries whose labels are hidden are drawn from those that the sample leaves out: no
@@ -179,7 +191,8 @@ def draw_queries(data: Data, queries: dict[str, pl.Series], seed: int) -> dict[s
     if "dev" not in splits:
         dev, train = _cut(train, max(1, round(data.dev_fraction * len(train))), [seed, CUT])
         if not len(train):
-            raise UserError("qrels of split train: 1 query is too few to cut a dev split from; add queries")
+            cure = "add queries, or lower data.dev_fraction"
+            raise UserError(f"qrels of split train: all queries, {len(dev)}, would become dev; {cure}")
         log.info("no dev split in the source: %d training queries, drawn with seed %d, become dev", len(dev), seed)
         splits["dev"] = ("train", dev)
     hidden, taken = round(HIDDEN * len(train)), min(data.train_queries or len(train), len(train))
@@ -198,7 +211,7 @@ def _write_passages(source: DataSource, path: Path, empty: list[str], left_out: 
     rows = batched(row for _, row in tqdm(texts(), desc="passages", unit=" passages"))
     batches = (pl.DataFrame(batch, PASSAGES.names, orient="row").to_arrow() for batch in rows)
     write_table(path, PASSAGES, batches, PICKED)
-    pids = pl.read_parquet(path, columns=["pid"])["pid"]
+    pids = read_column(path, "pid")
     refuse_repeated(texts, pids, "passage id")
     for pid in pids.filter(pids.is_in(pl.Series(empty, dtype=pl.String).implode()))[:1]:
         both = f"{pid!r} is the id of a passage with a text and of one without; give each row its own"

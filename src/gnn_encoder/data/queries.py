@@ -18,7 +18,7 @@ import pyarrow as pa
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError, shorten
 from gnn_encoder.base.judgements import one_form, without_case
-from gnn_encoder.base.tables import QUERIES, SPLITS, batched, write_part, write_table
+from gnn_encoder.base.tables import QUERIES, SPLITS, batched, read_column, write_part, write_table
 from gnn_encoder.data import reading
 from gnn_encoder.data.formats import read_corpus
 from gnn_encoder.data.reading import DataSource, Judgement, Place, Query, check_id, check_string, check_text
@@ -34,7 +34,6 @@ LARGEST = 10**12  # so that millions of counts add up in 64 bits
 DIGITS = 16  # hexadecimal: 64 bits
 PUNCTUATION = r"[\p{P}--[#%&@]]+"  # signs that tell two queries apart stay: c# is not c, and 50% is not 50
 LOGGED = pl.Schema({"text": pl.String(), "pid": pl.String(), "count": pl.Int64(), "rows": pl.Int64()})
-Logged = tuple[pl.DataFrame, dict[str, int]]  # columns qid, text, split, pid, count, sorted by ids; what is left out
 
 
 def open_log(folder: Path, data: Data) -> DataSource:
@@ -62,8 +61,11 @@ def open_log(folder: Path, data: Data) -> DataSource:
     )
 
 
-def read_log(path: Path, data: Data) -> Logged:
-    """The pairs of a query and a passage that a log says, and how many rows and pairs are left out, by why."""
+def read_log(path: Path, data: Data) -> tuple[pl.DataFrame, dict[str, int]]:
+    """The pairs that a log says, sorted by ids, and how many rows and pairs are left out, by why.
+
+    Columns qid, text, split, pid, count.
+    """
     rows = tqdm(_rows(path), desc="log", unit=" rows")
     found = _summed(pl.DataFrame(batch, LOGGED, orient="row") for batch in batched(rows))
     found = found.with_columns(same=normal_form(pl.col("text")))
@@ -183,7 +185,10 @@ def write_generated(path: Path, passages: Path, target: Path, work: Path, per_pa
     lines = tqdm(read_generated(path), desc="generated queries", unit=" lines")
     pairs, file = ((pid, text) for pid, texts in lines for text in texts[:per_passage]), work / "given.parquet"
     write_part(file, PREDICTED, (pa.table(list(zip(*some, strict=True)), PREDICTED.names) for some in batched(pairs)))
-    pids = pl.read_parquet(passages, columns=["pid"])
+    pids, written = pl.read_parquet(passages, columns=["pid"]), read_column(file, "pid").unique().implode()
+    if len(lacking := pids["pid"].filter(~pids["pid"].is_in(written))):
+        cure = f"add lines for them, or set {FILE} to null, so that queries are generated"
+        raise UserError(f"{path}: {len(lacking)} passages without a query, the first {lacking[0]!r}; {cure}")
 
     def tables() -> Iterator[pa.Table]:
         for part in pids.iter_slices(PASSAGES_AT_A_TIME):
@@ -191,9 +196,6 @@ def write_generated(path: Path, passages: Path, target: Path, work: Path, per_pa
             lines = rows.collect(engine="streaming").sort("line")
             listed = lines.group_by("pid").agg(pl.col("text").head(per_passage))
             found = part.join(listed, on="pid", how="left", maintain_order="left")
-            if lacking := found.filter(pl.col("text").is_null())["pid"].to_list():
-                cure = f"add lines for them, or set {FILE} to null, so that queries are generated"
-                raise UserError(f"{path}: {len(lacking)} passages without a query, the first {lacking[0]!r}; {cure}")
             texts = [text for of in found["text"] for text in islice(cycle(of), per_passage)]
             qids = [f"{pid}-{number}" for pid in part["pid"] for number in range(per_passage)]
             yield pa.table([qids, texts, [[]] * len(texts)], schema=QUERIES)

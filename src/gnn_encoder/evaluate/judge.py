@@ -16,7 +16,7 @@ from gnn_encoder.base.errors import UserError, check_file
 from gnn_encoder.base.judgements import relevant_pairs, with_rows
 from gnn_encoder.base.matrix import Rows
 from gnn_encoder.base.runs import as_run, read_run, read_scored_run
-from gnn_encoder.base.tables import QRELS, count_rows, open_parquet, read_column, read_table
+from gnn_encoder.base.tables import QRELS, count_rows, read_column, read_table
 from gnn_encoder.data.answers import answered, judged_by_answers
 from gnn_encoder.data.prepare import JUDGED, read_rows
 from gnn_encoder.data.reading import place_of, read_judged
@@ -46,8 +46,8 @@ class Judgements:
 
         *Shape:* rankings (n, k) each, of rows, -1 where there is none; rows (n,).
         """
-        qids = pl.Series(read_column(self.queries, "qid")).gather(rows)
-        pids = pl.Series(read_column(self.passages, "pid"))
+        qids = read_column(self.queries, "qid").gather(rows)
+        pids = read_column(self.passages, "pid")
         runs = [as_run(ranking, qids, pids) for ranking in rankings]
         return [mean(values)[name] for values in self.measure(runs, [name], qids, "evaluate.significance")]
 
@@ -59,7 +59,7 @@ class Judgements:
         parameter: str = "evaluate.measures",
     ) -> list[pl.DataFrame]:
         """The values of each run by `per_query`, of some queries or all; where answers judge, all of these count."""
-        qids = pl.Series(read_column(self.queries, "qid")) if qids is None else qids
+        qids = read_column(self.queries, "qid") if qids is None else qids
         asked = pl.col("qid").is_in(qids.implode())
         if not self.by_answers:
             qrels = read_table(self.qrels, QRELS).filter(asked)
@@ -76,7 +76,7 @@ class Judgements:
 
 
 def measure_systems(systems: Iterable[str], names: Sequence[str], folder: Path) -> pl.DataFrame:
-    """As `read_values`; the runs of the systems are measured, and their values written below `folder`."""
+    """Measure the runs of systems; written below `folder`, and returned: columns system, split, qid, measure, value."""
     parts, of = [], {DATA: data_key()}
     for system in systems:
         measured = pl.concat(
@@ -88,12 +88,6 @@ def measure_systems(systems: Iterable[str], names: Sequence[str], folder: Path) 
         measured.write_parquet(folder / system / project.VALUES, metadata=of)
         parts.append(measured)
     return pl.concat(parts)
-
-
-def read_values(systems: Iterable[str]) -> pl.DataFrame:
-    """What was measured: columns system, split, qid, measure, value; in the order of `systems`."""
-    files = (project.measured(system) / project.VALUES for system in systems)
-    return pl.concat([pl.DataFrame(open_parquet(file).read()) for file in files])
 
 
 def read_qrels(path: Path) -> pl.DataFrame:

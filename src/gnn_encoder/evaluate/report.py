@@ -133,7 +133,9 @@ def render(params: Params) -> str:
     environment.trim_blocks = environment.lstrip_blocks = True
     environment.filters["base64"] = lambda figure: base64.b64encode(figure.read_bytes()).decode()
     environment.globals["marks"] = {BETTER: "better", WORSE: "worse"}
-    told = tables.of_other_data(params, registry().branches[MAIN].baseline)
+    branches = registry().branches
+    shown = next((one for one in branches.values() if tables.are_ours(one.systems)), branches[MAIN])
+    told = tables.of_other_data(params, shown.baseline)
     data = told or f"{params.data.source}, {count_rows(project.PASSAGES):,} passages"
     facts = {"Data": data, "Base model": params.encoder.model, "Seed": str(params.seed)}
     text = Path("params.yaml").read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from gnn_encoder.base.judgements import relevant_pairs, with_rows
 from gnn_encoder.base.matrix import Rows, of_length_1
 from gnn_encoder.base.runs import read_run
 from gnn_encoder.base.tables import read_column, with_title
-from gnn_encoder.evaluate.judge import Judgements, read_values
+from gnn_encoder.evaluate.judge import Judgements
 from gnn_encoder.evaluate.measures import Comparison, compare, corrected, interval
 from gnn_encoder.evaluate.tables import NOTHING, Table, are_of_prepared, comparison, shortened
 from gnn_encoder.pipeline import project
@@ -113,7 +113,7 @@ def properties_of(split: str, similarities: NDArray[np.float64], labelled: Rows,
     judge = Judgements(split)
     rows, left_out = judge.judged_rows(), (LABELLED, CUT) if judge.by_answers and split != "dev" else ()
     third, bounds = thirds(similarities[rows])
-    qids = pl.Series(read_column(judge.queries, "qid"))[rows]
+    qids = read_column(judge.queries, "qid")[rows]
     table = pl.DataFrame({"query": pl.Series(rows, dtype=pl.Int32), "qid": qids, SIMILARITY: third})
     if not left_out:
         pairs = relevant_pairs(judge.queries, project.POSITIVES if split == "dev" else judge.qrels, judge.passages)
@@ -189,7 +189,7 @@ def what_informs(retrieved: Rows, attend: Callable[[Rows], pl.DataFrame]) -> dic
 
 def _described(won: pl.DataFrame, attention: pl.DataFrame, pairs: pl.DataFrame) -> list[dict[str, Any]]:
     """The cases with their texts and what informed the passage."""
-    texts, nodes = (pl.Series(read_column(table, "text")) for table in (project.queries("dev"), project.NODES))
+    texts, nodes = (read_column(table, "text") for table in (project.queries("dev"), project.NODES))
     read, cases = passage_texts(won["pid"]), []
     for case in won.iter_rows(named=True):
         rows = attention.filter(pl.col("query") >= 0, passage=case["passage"]).sort("attention", descending=True)
@@ -251,7 +251,8 @@ def won_and_lost_table(branch: str, measure: str) -> Table | None:
     systems = baseline, _ = registry().branches[branch].baseline, branch
     if not are_of_prepared(systems):
         return None
-    values = read_values(systems).filter(split="test", measure=measure)
+    values = pl.concat(pl.read_parquet(project.measured(one) / project.VALUES) for one in systems)
+    values = values.filter(split="test", measure=measure)
     if values["system"].n_unique() < len(systems):  # they are of an earlier measure
         return None
     gains = values.pivot("system", index="qid", values="value", maintain_order=True)

@@ -4,7 +4,7 @@ Among them is the claim: the main system against the best that costs the same on
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import polars as pl
 
 from gnn_encoder.base.errors import UserError, without_controls
 from gnn_encoder.base.files import Form, fingerprint, read_json
+from gnn_encoder.base.tables import read_column
 from gnn_encoder.evaluate.measures import Comparison, Comparisons, Means, compare_with, means_by_system
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
@@ -108,12 +109,11 @@ def read_record(path: Path, form: type[Form]) -> Form | None:
     return read_json(path, form) if path.is_file() else None
 
 
-def are_ours(systems: Iterable[str]) -> bool:
+def are_ours(systems: Collection[str]) -> bool:
     """Whether the figures of these systems are of the data that is prepared now, or came with a clone without any."""
     known = registry().systems
     if not any((project.measured(name) / project.VALUES).is_file() for name in known):
         return True
-    systems = list(systems)
     return known.keys() >= set(systems) and are_of_prepared(systems)
 
 
@@ -128,7 +128,7 @@ def are_of_prepared(systems: Iterable[str]) -> bool:
 def data_key() -> str:
     """What tells data from others: the test queries, their judgements, and the ids of the passages that are ranked."""
     test = [path for path in (project.queries("test"), project.qrels("test")) if path.is_file()]
-    return fingerprint(*test, pids=pl.read_parquet(project.PASSAGES, columns=["pid"])["pid"].str.join("\n").item())
+    return fingerprint(*test, pids=read_column(project.PASSAGES, "pid").str.join("\n").item())
 
 
 def of_other_data(params: Params, system: str) -> str:

@@ -1,7 +1,7 @@
 """What every section of params.yaml is: its base class, how YAML is read, and errors in words."""
 
 from collections.abc import Iterable
-from functools import reduce
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -40,7 +40,7 @@ class Section(BaseModel):
 
     def value(self, name: str) -> Any:
         """A parameter by its dotted name."""
-        return reduce(getattr, name.split("."), self)
+        return attrgetter(name)(self)
 
 
 DEFAULTS = "`git show HEAD:params.yaml` shows the default"

@@ -252,7 +252,7 @@ def index_system(
     for split, embedded in queries.items():
         table, identical = project.queries(split), Identical.read(project.IDENTICAL, split)
         ranking = identical.search(partial(opened.search, embedded), depth, opened.passages)
-        if few := (ranking[0] < 0).any(axis=1).mean() if depth < opened.passages else 0:
+        if few := (ranking[0] < 0).any(axis=1).mean() if depth + identical.most < opened.passages else 0:
             told = f"index.factory {opened.factory} found less than retrieve.depth, {depth}, for {few:.0%} of {split}'s"
             log.warning("warning: %s queries: its measures are too low; take fewer lists, or HNSW32 or Flat", told)
         write_ranking(runs / project.run_file(system, split).name, ranking, table, project.PASSAGES, system)

@@ -78,14 +78,14 @@ def rank_by_words(folder: Path, runs: Path, work: Path, params: Params) -> None:
     """Write BM25's index and its runs. Of its candidates, labelled passages become positives, the others negatives."""
     index = BM25Index.build(project.PASSAGES, params.bm25)
     index.save(folder)
-    asked = read_column(project.queries("train"), "text").to_pylist()
+    asked = read_column(project.queries("train"), "text").to_list()
     identical, pairs = Identical.read(project.IDENTICAL, "train"), relevant_pairs(*project.tables("train"))
     find = partial(index.search, depth=params.bm25.depth)
     found = pl.DataFrame(pa.concat_tables(find_candidates(find, asked, work, identical, pairs, label="bm25")))
     write_table(runs / project.BM25_EXAMPLES.name, EXAMPLES, [examples_from_candidates(pairs, found).to_arrow()])
     for split in project.JUDGED:
         table, identical = project.queries(split), Identical.read(project.IDENTICAL, split)
-        search = partial(index.search, read_column(table, "text").to_pylist())
+        search = partial(index.search, read_column(table, "text").to_list())
         ranking = identical.search(search, params.retrieve.depth, index.passages)
         write_ranking(runs / project.run_file(LEXICAL, split).name, ranking, table, project.PASSAGES, LEXICAL)
 

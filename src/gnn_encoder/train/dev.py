@@ -18,7 +18,7 @@ from gnn_encoder.base.judgements import relevant_pairs, with_rows
 from gnn_encoder.base.matrix import Matrix, Rows
 from gnn_encoder.base.runs import read_run
 from gnn_encoder.base.tables import DEV_CANDIDATES, QRELS, read_table, write_table
-from gnn_encoder.data.answers import best_answered, judged_by_answers, with_answered
+from gnn_encoder.data.answers import answered, best_answered, judged_by_answers
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import LEXICAL
@@ -63,7 +63,7 @@ def write_dev(folder: Path, runs: Mapping[str, Path], params: Params) -> None:
     """
     queries, table = project.queries("dev"), read_table(project.qrels("dev"), QRELS)
     ranked = {name: read_run(of / project.run_file(name, "dev").name) for name, of in runs.items()}
-    if judged_by_answers(queries):
+    if by_answers := judged_by_answers(queries):
         table = best_answered(ranked[LEXICAL], queries, project.PASSAGES)
     write_table(folder / project.POSITIVES.name, QRELS, [table.to_arrow()])
     pairs = relevant_pairs(queries, folder / project.POSITIVES.name, project.PASSAGES)
@@ -72,7 +72,9 @@ def write_dev(folder: Path, runs: Mapping[str, Path], params: Params) -> None:
     top = pl.concat([found.filter(pl.col("rank") <= depth) for found in ranked.values()])
     found = with_rows(top, queries, project.PASSAGES).filter(pl.col("query").is_in(sample.tolist()))
     found = found.select("query", "passage").unique()
-    pool = candidates_of(sample, with_answered(pairs, found, queries, project.PASSAGES), found)
+    if by_answers:  # whatever holds an answer is relevant
+        pairs = pl.concat([pairs, answered(found, queries, project.PASSAGES)]).unique()
+    pool = candidates_of(sample, pairs, found)
     write_table(folder / project.DEV_CANDIDATES.name, DEV_CANDIDATES, [pool.to_arrow()])
 
 
