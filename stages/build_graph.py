@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from gnn_encoder.base import distributed
-from gnn_encoder.base.judgements import NO_PAIRS, Identical
+from gnn_encoder.base.judgements import NO_PAIRS, Identical, relevant_pairs
 from gnn_encoder.base.matrix import open_matrix
 from gnn_encoder.base.tables import CANDIDATES, UNLABELLED, candidates_table, count_rows, write_table
-from gnn_encoder.gnn.graph import EDGES, VECTORS, labelled_first, open_labels, write_nodes
+from gnn_encoder.gnn.graph import EDGES, VECTORS, labelled_first, write_nodes
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.search.exact import array_top_k
@@ -33,7 +33,8 @@ def main(stage: Stage) -> None:
     edges = pa.concat_tables(find_candidates(find, queries, stage.work, Identical(), NO_PAIRS, label="search"))
     if params.mgt.labels and distributed.is_first():
         passages, scores = (edges.column(name).to_numpy().reshape(-1, k) for name in ("passage", "score"))
-        edges = candidates_table(*labelled_first(passages, scores, open_labels(), queries, matrix))
+        pairs = relevant_pairs(*project.tables("train"))
+        edges = candidates_table(*labelled_first(passages, scores, pairs, queries, matrix))
     write_table(stage.scratch / EDGES, CANDIDATES, [edges])
 
 

@@ -27,7 +27,7 @@ def main(stage: Stage) -> None:
     # The data: labelled queries with hard negatives, the graphs of training and of the corpus, a sample of dev queries.
     examples = open_examples(project.EXAMPLES, project.queries("train"))
     graphs = train.graphs_of(near, examples, mgt)
-    dev = train.DevQueries(encoder, cached, params)
+    dev = train.DevSamples(encoder, cached, params)
     sample, nodes = dev.looked_up, open_nodes()
 
     # Phase one, on embeddings by M_de.

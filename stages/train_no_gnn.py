@@ -8,7 +8,7 @@ from pathlib import Path
 from gnn_encoder.base import distributed
 from gnn_encoder.gnn.masking import supervise
 from gnn_encoder.gnn.tasks import ControlTask
-from gnn_encoder.gnn.train import DevQueries, fit_phase, joint_evaluations, load_base
+from gnn_encoder.gnn.train import DevSamples, fit_phase, joint_evaluations, load_base
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import CONTROL, REFERENCE
@@ -41,7 +41,7 @@ def train(params: Params, model: Path, work: Path) -> None:
     if over_corpus:
         encoder.fix_passages()
     texts, examples = open_texts(encoder, queries, params.encoder), open_examples(project.EXAMPLES, queries)
-    dev = DevQueries(encoder, cached, params)
+    dev = DevSamples(encoder, cached, params)
     sample = dev.of_joint()
     drawn = supervise(examples, sample, mgt, mgt.joint, params.seed, masked=False)
     # The loss: L(q) of `corpus_loss`, or Eq. 2, `batch_loss`.

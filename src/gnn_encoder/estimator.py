@@ -141,7 +141,7 @@ class GNNEncoder:
         """The same of data that are checked. After an error, halfway too, the estimator is as it was."""
         mgt, (m, d) = self._section(), data.passages.shape
         data.check_sizes(self.k, self.beta)
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(range(torch.cuda.device_count())):
             gnn = new_gnn(mgt, (d, None), self.similarity, seed=self.seed, heads=self.heads)  # refuses heads
         training, asked = of_length_1(data.nodes[: data.training]), of_length_1(data.dev_queries)
         if again := int((array_top_k(training, asked, 1)[1] > 0.99999).sum()):
@@ -161,7 +161,10 @@ class GNNEncoder:
         supervision = supervise(examples, dev, mgt, mgt.alone, self.seed)
         cached = CachedEmbeddings(data.nodes, data.dev_queries[dev.queries])
         factor = new_factor(1 / (self.temperature or TEMPERATURES[self.similarity]))
-        with torch.random.fork_rng(), TemporaryDirectory(prefix="gnn-encoder-") as folder:
+        with (
+            torch.random.fork_rng(range(torch.cuda.device_count())),
+            TemporaryDirectory(prefix="gnn-encoder-") as folder,
+        ):
             how: dict[str, Any] = {"factor": factor, "mgt": mgt, "folder": Path(folder)}
             history = train_on_embeddings(gnn, (near, near), supervision, cached, **how)  # section 3.4
         self._set(gnn, graph, data.nodes, data.pairs, CorpusGNN(gnn, near, data.nodes).interactive)

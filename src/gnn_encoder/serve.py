@@ -30,8 +30,8 @@ import gnn_encoder
 from gnn_encoder.base.distributed import cores
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import MANIFEST, is_empty
+from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.tables import QUERIES, count_rows
-from gnn_encoder.gnn.graph import open_labels
 from gnn_encoder.gnn.neighbourhood import open_explainer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
@@ -66,7 +66,7 @@ class GraphExplainer:
 
     def __init__(self) -> None:
         self._inform, self._before = open_explainer(load_params())
-        self._training, self._labelled = count_rows(project.queries("train")), open_labels()
+        self._training, self._labelled = count_rows(project.queries("train")), relevant_pairs(*project.tables("train"))
         self._nodes = TableRows(project.NODES, QUERIES)
 
     def explain(self, pid: str) -> dict[str, Any]:

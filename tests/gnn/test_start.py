@@ -38,7 +38,7 @@ def test_a_start_is_taken_if_it_is_clearly_better() -> None:
     for gains, chosen in (({second: wide, best: wide + 0.01}, best), ({best: noise}, IDENTITY)):
         gnn = network()
         tried = choose_start(gnn, scoring(gnn, gains))
-        assert tried.best == best and tried.chosen == chosen == present(gnn)
+        assert tried.best == best and present(gnn) == chosen
 
 
 def shut_and_summed(gnn: QueryPassageGNN) -> bool:
@@ -56,9 +56,9 @@ def test_sums_start_as_the_closed_form_if_it_is_clearly_better() -> None:
         return gnn.interactive_passages(passages, queries, queries, none, none, labels=(one, one)).embeddings
 
     with torch.no_grad():
-        for gain, expected in ((0.0, IDENTITY), (0.1, Start(SHUT, closed=closed))):
-            tried = choose_start(gnn, lambda gain=gain: np.full(9, 0.5 + gain * shut_and_summed(gnn)), closed)
-            assert tried.chosen == expected
+        for gain in (0.0, 0.1):
+            choose_start(gnn, lambda gain=gain: np.full(9, 0.5 + gain * shut_and_summed(gnn)), closed)
+            assert shut_and_summed(gnn) == (gain > 0) and (gain > 0 or present(gnn) == IDENTITY)
         gate = 1 + torch.sigmoid(torch.tensor(SHUT))
         scale = 0.4 * torch.tensor([1, 2, 4]) ** -0.75
         torch.testing.assert_close(own(), gate * passages + scale[:, None] * torch.tensor([4.0, 3.0, 2.0, 1.0]))
@@ -82,6 +82,6 @@ def test_training_that_ends_below_the_best_start_is_undone() -> None:
 
 
 def test_a_network_tries_what_it_has_weights_for() -> None:
-    for change, count in (({}, 12), ({"layers": 1}, 6), ({"gate": 0.5}, 4), ({"labels": False}, 6)):
+    for change, count in (({}, 12), ({"layers": 1}, 6), ({"gate": 0.5}, 4)):
         starts = starts_of(network(**change))
         assert len(set(starts)) == len(starts) == count and starts[0] == IDENTITY

@@ -19,6 +19,7 @@ from gnn_encoder.base.files import MANIFEST, check_room, check_undamaged, publis
 
 Rows = NDArray[np.integer[Any]]  # rows of a table or a matrix, or places in a list, of any integer type; -1: none
 Scores = NDArray[np.float32]
+Mask = NDArray[np.bool_]
 Matrix = NDArray[np.float32]  # vectors, one a row
 
 

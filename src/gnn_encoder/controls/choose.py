@@ -12,8 +12,7 @@ from gnn_encoder.base.matrix import Rows, Scores
 from gnn_encoder.search.exact import Ranking, top
 
 CHOICE = "choice.json"
-Value = float | int | str
-Setting = dict[str, Value]  # such as {"weight": 0.1}
+Setting = dict[str, float | int | str]  # such as {"weight": 0.1}
 # (n, c): the passages that may be ranked for each query, -1: none, and what gives their scores with a setting
 Candidates = tuple[Rows, Callable[[Setting], Scores]]
 log = logging.getLogger(__name__)

@@ -94,10 +94,8 @@ class LabelledQueries:
         """
         n = len(queries)
         nearest, cosines = block_top_k(self.vectors, of_length_1(queries), neighbours)
-        lengths = np.diff(self.starts)[nearest]
-        labels, _ = spans(self.starts[nearest].reshape(-1), lengths.reshape(-1))
-        query = np.repeat(np.arange(n), lengths.sum(axis=1))
-        place = np.repeat(np.broadcast_to(np.arange(nearest.shape[1]), nearest.shape).reshape(-1), lengths.reshape(-1))
+        labels, run = spans(self.starts[nearest].reshape(-1), np.diff(self.starts)[nearest].reshape(-1))
+        query, place = np.divmod(run, nearest.shape[1])
         size = 1 + int(self.passages.max())
         keys, which = np.unique(query * size + self.passages[labels], return_inverse=True)
         of, rows = np.divmod(keys, size)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
-from gnn_encoder.base import distributed
 from gnn_encoder.base.matrix import Matrix, Rows, gather_rows
 from gnn_encoder.base.tables import QUERIES, resume_tables, write_table
 from gnn_encoder.dual_cross.generator import QueryGenerator
@@ -101,7 +100,6 @@ def generate_queries(
 
     parts = resume_tables(work, QUERIES, len(tokens), WINDOW, generate, label="generate queries", unit="passages")
     write_table(target, QUERIES, map(pq.read_table, parts))
-    distributed.barrier()
 
 
 def choose_queries(
@@ -129,7 +127,6 @@ def choose_queries(
 
     parts = resume_tables(work, QUERIES, len(embeddings), WINDOW, choose, label="choose queries", unit="passages")
     write_table(target, QUERIES, map(pq.read_table, parts))
-    distributed.barrier()
 
 
 def cosines_to(passages: NDArray[np.floating], queries: NDArray[np.float32]) -> NDArray[np.float32]:

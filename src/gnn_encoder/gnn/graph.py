@@ -14,14 +14,21 @@ from numpy.typing import NDArray
 
 from gnn_encoder.base.errors import UserError, not_built
 from gnn_encoder.base.files import SCRATCH, cached, fingerprint
-from gnn_encoder.base.judgements import contains, pair_keys, relevant_pairs
-from gnn_encoder.base.matrix import Matrix, Rows, Scores, pair_scores, release, spans, write_header
-from gnn_encoder.base.tables import CANDIDATES, QUERIES, count_rows, open_parquet, open_table, read_table, write_table
+from gnn_encoder.base.judgements import contains, pair_keys
+from gnn_encoder.base.matrix import Mask, Matrix, Rows, Scores, pair_scores, release, spans, write_header
+from gnn_encoder.base.tables import (
+    CANDIDATES,
+    QUERIES,
+    candidates_table,
+    count_rows,
+    open_parquet,
+    open_table,
+    read_table,
+    write_table,
+)
 from gnn_encoder.pipeline import project
 
 EDGES, VECTORS = "edges.parquet", "queries.npy"  # in the folder of the graph
-Bools = NDArray[np.bool_]
-Features = NDArray[np.float16]
 KINDS = ("edges", "query_loops", "passage_loops")
 
 
@@ -61,7 +68,7 @@ class Graph:
         at, place = members(self.indptr, passages)
         return self.edges[at].astype(np.int64), place
 
-    def edges_of(self, pairs: pl.DataFrame) -> Bools:
+    def edges_of(self, pairs: pl.DataFrame) -> Mask:
         """Which edges join a query and a passage of some pairs, columns query, passage. *Shape:* (n * k,)."""
         keys = pair_keys(pairs, self.m)
         return contains(keys, (np.arange(self.n, dtype=np.int64)[:, None] * self.m + self.passages).reshape(-1))
@@ -119,16 +126,12 @@ def labelled_first(
     *Shape:* passages and scores (n, k), queries (n, d), matrix (m, d) -> (n, k), (n, k).
     """
     n, k = passages.shape
-    ends = {"query": pl.Int32, "passage": pl.Int32}
-    pairs = pairs.select(pl.col(name).cast(kind) for name, kind in ends.items())
-    asking, asked = (pairs[name].to_numpy() for name in ends)
-    own = pair_scores(queries, asking, matrix, asked)
-    labelled = pairs.with_columns(score=pl.Series(own, dtype=pl.Float32), labelled=True)
-    found = pl.DataFrame(
-        {"query": np.repeat(np.arange(n), k), "passage": passages.reshape(-1), "score": scores.reshape(-1)},
-        schema={**ends, "score": pl.Float32},
-    ).join(pairs, on=list(ends), how="anti")
-    every = pl.concat([labelled, found.with_columns(labelled=False)])
+    pairs = pairs.select(pl.col("query", "passage").cast(pl.Int32))
+    own = pair_scores(queries, pairs["query"].to_numpy(), matrix, pairs["passage"].to_numpy())
+    labelled = pairs.with_columns(score=pl.Series(own), labelled=True)
+    found = pl.DataFrame(candidates_table(passages, scores)).drop("rank")
+    others = found.join(pairs, on=["query", "passage"], how="anti").with_columns(labelled=False)
+    every = pl.concat([labelled, others])
     every = every.sort("query", "labelled", "score", "passage", descending=[False, True, True, False])
     kept = every.filter(pl.int_range(pl.len()).over("query") < k)
     return kept["passage"].to_numpy().reshape(n, k), kept["score"].to_numpy().reshape(n, k)
@@ -154,21 +157,16 @@ def open_graph() -> Graph:
         raise UserError(f"{path}: {error}; run build_graph again") from error
 
 
-def open_labels() -> pl.DataFrame:
-    """The relevant pairs of the training queries, columns query, passage."""
-    return relevant_pairs(*project.tables("train"))
-
-
 @dataclass(frozen=True)
 class EdgeFeatures:
     """Cross-encoder embeddings h_{x-y}, mapped from disk."""
 
-    edges: Features  # (n * k, d_e), rows as in the edges table
-    query_loops: Features  # (n, d_e)
-    passage_loops: Features  # (passages that some query retrieved, d_e)
+    edges: NDArray[np.float16]  # (n * k, d_e), rows as in the edges table
+    query_loops: NDArray[np.float16]  # (n, d_e)
+    passage_loops: NDArray[np.float16]  # (passages that some query retrieved, d_e)
     loop_row: NDArray[np.int32]  # (m,), each passage's row of passage_loops; -1 where no query retrieved the passage
 
-    def of_passage_loops(self, passages: Rows) -> Features:
+    def of_passage_loops(self, passages: Rows) -> NDArray[np.float16]:
         """Self-loop features of some passages. *Shape:* (b,) -> (b, d_e).
 
         Passages that no query retrieved get zeros: the feature has no effect there.

@@ -14,20 +14,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gnn_encoder.base.matrix import Matrix, Rows, Scores, check_shape, gather_rows, open_matrix
+from gnn_encoder.base.judgements import NO_ROWS, relevant_pairs
+from gnn_encoder.base.matrix import Mask, Matrix, Rows, Scores, check_shape, gather_rows, open_matrix
 from gnn_encoder.base.tables import ATTENTION
-from gnn_encoder.gnn.graph import Bools, EdgeFeatures, Graph, Labels, open_features, open_graph, open_labels, open_nodes
+from gnn_encoder.gnn.graph import EdgeFeatures, Graph, Labels, open_features, open_graph, open_nodes
 from gnn_encoder.gnn.network import GNNConfig, Informed, QueryPassageGNN
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import MGT, Params
 from gnn_encoder.pipeline.project import MAIN, REFERENCE
 from gnn_encoder.text.corpus import embed_passages, embed_queries, load_encoder, open_passages, origin_of, same_origin
-from gnn_encoder.text.device import device
+from gnn_encoder.text.device import device, on_device
 from gnn_encoder.text.encoder import DualEncoder
 
 QUERIES_AT_A_TIME = 2_048  # queries per part of layer 1 at inference, to bound its memory
 SCORES = 2**25  # scores of queries and new passages that are held at a time
-NOBODY: Rows = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Subgraph:
     edge_query: Rows  # (E,) each edge's place in `queries`
     edge_passage: Rows  # (E,) each edge's place in `passages`, ascending
     # (L,) places of each label that is summed up: its query's in `queries`, and its passage's in `passages`, ascending
-    label_query: Rows = field(default_factory=NOBODY.copy)
-    label_passage: Rows = field(default_factory=NOBODY.copy)
+    label_query: Rows = field(default_factory=NO_ROWS.copy)
+    label_passage: Rows = field(default_factory=NO_ROWS.copy)
 
 
 class Neighbourhood:
@@ -55,8 +55,8 @@ class Neighbourhood:
         self, graph: Graph, cached: NDArray[Any], features: EdgeFeatures | None, labels: Labels, *, sums: bool
     ) -> None:
         self.graph, self.cached, self.features, self.labels = graph, cached, features, labels
-        self.sums, self.device = sums, device()
-        self._keep_edge: Bools | None = None
+        self.sums = sums
+        self._keep_edge: Mask | None = None
 
     @classmethod
     def open(cls, network: GNNConfig | MGT, dimension: int) -> "Neighbourhood":
@@ -64,7 +64,8 @@ class Neighbourhood:
         graph, matrix = open_graph(), project.embeddings(REFERENCE)
         check_shape(matrix, (graph.m, dimension))
         features = open_features(graph) if network.edge_features == "cross_encoder" else None
-        return cls(graph, open_matrix(matrix), features, Labels(open_labels(), graph.m), sums=network.labels)
+        labels = Labels(relevant_pairs(*project.tables("train")), graph.m)
+        return cls(graph, open_matrix(matrix), features, labels, sums=network.labels)
 
     @property
     def edge_dimension(self) -> int | None:
@@ -78,14 +79,14 @@ class Neighbourhood:
         return other
 
     @cached_property
-    def labelled(self) -> Bools:
+    def labelled(self) -> Mask:
         """Which edges join a query and a passage that it is labelled with. *Shape:* (n * k,)."""
         return self.graph.edges_of(self.labels.pairs)
 
-    def around(self, passages: Rows, propagation: Bools | None = None) -> Subgraph:
+    def around(self, passages: Rows, propagation: Mask | None = None) -> Subgraph:
         """The subgraph of `passages`, without the queries whose `propagation` is False. *Shape:* (b,), (n,)."""
         edges, target = self.graph.passage_edges(passages)
-        asking, asked = self.labels.of_passages(passages if self.sums else NOBODY)
+        asking, asked = self.labels.of_passages(passages if self.sums else NO_ROWS)
         keep = np.ones(len(edges), dtype=bool) if self._keep_edge is None else self._keep_edge[edges]
         if propagation is not None:
             keep, informs = keep & propagation[edges // self.graph.k], propagation[asking]
@@ -140,7 +141,7 @@ class Neighbourhood:
         rows, features = queries[:, None] * self.graph.k + np.arange(self.graph.k), None
         if self.features is not None:
             features = self._tensor(self.features.edges[rows]), self._tensor(self.features.query_loops[queries])
-        keep = None if self._keep_edge is None else self._rows(self._keep_edge[rows])
+        keep = None if self._keep_edge is None else on_device(self._keep_edge[rows])
         return gnn.interactive_queries(h_q, self.passage_embeddings(self.graph.passages[queries]), features, keep)
 
     def interactive_passages(
@@ -149,18 +150,19 @@ class Neighbourhood:
         """h'_p (Eq. 8-10) from the subgraph's queries. *Shape:* (b, d), (u, d), (u, d) -> (b, d)."""
         features = labelled = None
         if self.features is not None:
-            features = self.features.edges[subgraph.edges], self.features.of_passage_loops(subgraph.passages)
+            edges, loops = self.features.edges[subgraph.edges], self.features.of_passage_loops(subgraph.passages)
+            features = self._tensor(edges), self._tensor(loops)
         if gnn.config.labels:  # edges that the graph was built without are not
             labelled = self._tensor(self.labelled[subgraph.edges] & (subgraph.edges >= 0))
         return gnn.interactive_passages(
             h_p,
             h_q,
             h_q_prime,
-            self._rows(subgraph.edge_query),
-            self._rows(subgraph.edge_passage),
-            None if features is None else (self._tensor(features[0]), self._tensor(features[1])),
+            on_device(subgraph.edge_query),
+            on_device(subgraph.edge_passage),
+            features,
             labelled,
-            labels=(self._rows(subgraph.label_query), self._rows(subgraph.label_passage)),
+            labels=(on_device(subgraph.label_query), on_device(subgraph.label_passage)),
         )
 
     def release(self) -> None:
@@ -168,11 +170,8 @@ class Neighbourhood:
         if self.features is not None:
             self.features.release()
 
-    def _rows(self, rows: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(rows).to(self.device)
-
     def _tensor(self, values: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device).float()
+        return on_device(np.ascontiguousarray(values)).float()
 
 
 class CorpusGNN:
@@ -187,27 +186,27 @@ class CorpusGNN:
         self,
         gnn: QueryPassageGNN,
         near: Neighbourhood,
-        queries: NDArray[np.float32],
-        interactive: NDArray[np.float32] | None = None,
+        queries: Matrix,
+        interactive: Matrix | None = None,
     ) -> None:
         self._gnn, self.near = gnn.eval(), near
-        self._queries = torch.from_numpy(queries).to(near.device)
+        self._queries = on_device(queries)
         if interactive is None:
             with torch.no_grad():
                 interactive = near.interactive_queries(gnn, np.arange(len(queries)), self._queries).cpu().numpy()
         self.interactive = interactive
-        self._interactive = torch.from_numpy(interactive).to(near.device)
+        self._interactive = on_device(interactive)
 
     @property
     def retrieved(self) -> Rows:
         """Passages that some query retrieved, ascending. All other passages attend to themselves alone."""
         return np.flatnonzero(np.diff(self.near.graph.indptr))
 
-    def __call__(self, first: int, embeddings: NDArray[Any]) -> NDArray[np.float32]:
+    def __call__(self, first: int, embeddings: NDArray[Any]) -> Matrix:
         """h'_p of the passages from row `first` on. *Shape:* (b, d) -> (b, d)."""
         return self.inform(self.near.around(np.arange(first, first + len(embeddings))), embeddings)
 
-    def inform(self, subgraph: Subgraph, embeddings: NDArray[Any]) -> NDArray[np.float32]:
+    def inform(self, subgraph: Subgraph, embeddings: NDArray[Any]) -> Matrix:
         """h'_p of a subgraph's passages. *Shape:* (b, d) -> (b, d)."""
         return self._informed(subgraph, embeddings).embeddings.cpu().numpy()
 
@@ -228,8 +227,8 @@ class CorpusGNN:
 
     @torch.no_grad()
     def _informed(self, subgraph: Subgraph, embeddings: NDArray[Any]) -> Informed:
-        queries, h_p = (torch.from_numpy(x).to(self.near.device) for x in (subgraph.queries, embeddings))
-        nodes = h_p, self._queries[queries], self._interactive[queries]
+        queries = on_device(subgraph.queries)
+        nodes = on_device(embeddings), self._queries[queries], self._interactive[queries]
         informed = self.near.interactive_passages(self._gnn, subgraph, *nodes)
         self.near.release()
         return informed
@@ -247,7 +246,7 @@ def open_informer(params: Params) -> tuple[CorpusGNN, DualEncoder, Path | None]:
     gnn = QueryPassageGNN.load(project.GNN)
     near, cached = Neighbourhood.open(gnn.config, gnn.config.dimension), gnn.config.cached_nodes
     nodes = open_nodes() if cached else embed_queries(encoder, project.NODES, params.encoder.batch_tokens)
-    return CorpusGNN(gnn.to(near.device), near, nodes), encoder, encoded
+    return CorpusGNN(gnn.to(device()), near, nodes), encoder, encoded
 
 
 def open_explainer(params: Params) -> tuple[CorpusGNN, Callable[[Rows], Matrix]]:

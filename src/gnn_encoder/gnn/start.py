@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gnn_encoder.base.judgements import Identical
-from gnn_encoder.base.matrix import Matrix
+from gnn_encoder.base.matrix import Mask, Matrix
 from gnn_encoder.controls.choose import shown
 from gnn_encoder.controls.closed_form import DEPTH, NOBODY, ClosedForm, LabelledPassages, Unmoved, best_form
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.network import GATE_BIAS, QueryPassageGNN
-from gnn_encoder.train.dev import DevSample, Mask
+from gnn_encoder.train.dev import DevSample
 
 log = logging.getLogger(__name__)
 ERRORS = 2.0  # standard errors by which a start must beat the identity: a dev sample is small, and the starts are many
@@ -46,20 +46,19 @@ class Start:
 
     @torch.no_grad()
     def apply(self, gnn: QueryPassageGNN) -> None:
-        """Set the weights of a new network."""
+        """Set the weights of a new network with `labels`."""
         if gnn.config.gate == "learned":
             gnn.gate.bias.fill_(self.gate)
-        if gnn.passage_attention.b_l is not None:
-            gnn.passage_attention.b_l.fill_(self.label)
+        assert gnn.passage_attention.b_l is not None
+        gnn.passage_attention.b_l.fill_(self.label)
         one = torch.eye(gnn.config.dimension)
         if gnn.config.layers == 2:
             gnn.combine.weight.copy_(torch.cat([self.mix * one, (1 - self.mix) * one], dim=1))
-        if gnn.config.labels:
-            form = self.closed or ClosedForm(whitener=one.numpy(), power=0.5, unit_length=True)
-            gnn.W_l.copy_(form.weight * one)
-            gnn.A.copy_(torch.from_numpy(form.whitener))
-            gnn.exponent.fill_(form.power)
-            gnn.config = gnn.config.model_copy(update={"unit_length": form.unit_length})
+        form = self.closed or ClosedForm(whitener=one.numpy(), power=0.5, unit_length=True)
+        gnn.W_l.copy_(form.weight * one)
+        gnn.A.copy_(torch.from_numpy(form.whitener))
+        gnn.exponent.fill_(form.power)
+        gnn.config = gnn.config.model_copy(update={"unit_length": form.unit_length})
 
 
 IDENTITY = Start()
@@ -70,13 +69,11 @@ SHUT = -4.0  # a gate that lets little through, so that a closed form starts nea
 
 def closed_form(
     near: Neighbourhood, queries: Matrix, dev_queries: Matrix, dev: DevSample, *, cosine: bool
-) -> ClosedForm | None:
-    """The closed form that is best on dev; None where the graph has no labels to sum up.
+) -> ClosedForm:
+    """The closed form that is best on dev.
 
     *Shape:* E_Q of the nodes (n, d) and of the dev sample (q, d).
     """
-    if not near.sums:
-        return None
     labelled = LabelledPassages.of(near.cached, near.labels.pairs, queries)
 
     def pairs(mask: Mask) -> pl.DataFrame:
@@ -92,16 +89,15 @@ def starts_of(gnn: QueryPassageGNN, closed: ClosedForm | None = None) -> list[St
     """The starts of a network that differ in weights that it has, the identity first."""
     config = gnn.config
     gates = GATES if config.gate == "learned" else GATES[:1]
-    starts = product(gates, LABELS if config.labels else LABELS[:1], MIXES if config.layers == 2 else MIXES[:1])
+    starts = product(gates, LABELS, MIXES if config.layers == 2 else MIXES[:1])
     shut = (GATE_BIAS, SHUT) if config.gate == "learned" else (GATE_BIAS,)
     return [*(Start(*values) for values in starts), *(Start(gate, closed=closed) for gate in shut if closed)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChosenStart:
-    """The start that was chosen, and the best one, which chance may have made the best: its dev score and weights."""
+    """The best of the starts, which chance may have made the best, its dev score, and the weights of a new network."""
 
-    chosen: Start
     best: Start
     value: float
     weights: dict[str, Tensor]
@@ -135,4 +131,4 @@ def choose_start(
     chosen.apply(gnn)
     scores = (found[start].mean() for start in (chosen, IDENTITY))
     log.info("GNN alone: starts from %s, dev RR@10 %.4f; the identity has %.4f", chosen, *scores)
-    return ChosenStart(chosen=chosen, best=best, value=float(found[best].mean()), weights=weights)
+    return ChosenStart(best=best, value=float(found[best].mean()), weights=weights)

@@ -15,7 +15,7 @@ from gnn_encoder.gnn.network import QueryPassageGNN
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.batches import WINDOW
 from gnn_encoder.text.corpus import embed_passages, embed_queries
-from gnn_encoder.text.device import device
+from gnn_encoder.text.device import device, on_device
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.dev import DevSample, no_grad_eval, reciprocal_ranks, shared_rows
 from gnn_encoder.train.dual_encoder import Fixed, Representations, Texts, backward, batch_loss
@@ -50,17 +50,17 @@ def corpus_loss(
     *Shape:* queries of the items (b, d), passages of the sample (c, d), items (b,).
     """
 
-    def on_device(*arrays: NDArray[Any]) -> tuple[Tensor, ...]:
+    def beside(*arrays: NDArray[Any]) -> tuple[Tensor, ...]:
         return tuple(torch.from_numpy(array).to(passages.device) for array in arrays)
 
-    logits = scale * queries @ passages.T + on_device(sample.stands_for)[0]
+    logits = scale * queries @ passages.T + beside(sample.stands_for)[0]
     copies, item = examples.spared_unlabelled(examples.queries[items])  # are no negatives, but copies of relevant ones
     column = np.searchsorted(sample.passages, copies).clip(max=len(sample.passages) - 1)
     inside = sample.passages[column] == copies
     if inside.any():
-        logits = logits.index_put(on_device(item[inside], column[inside]), logits.new_tensor(-torch.inf))
+        logits = logits.index_put(beside(item[inside], column[inside]), logits.new_tensor(-torch.inf))
     query, passage, weight = positives_of(examples, items)
-    row, place, share = on_device(query, np.searchsorted(sample.passages, passage), weight)
+    row, place, share = beside(query, np.searchsorted(sample.passages, passage), weight)
     return -(logits.log_softmax(dim=1)[row, place] * share).sum() / of
 
 
@@ -70,11 +70,6 @@ def subgraph_of(neighbourhood: Neighbourhood, wanted: Rows, masked: Rows) -> tup
     subgraph = neighbourhood.around(passages, propagation_mask(neighbourhood.graph.n, masked))
     check_no_leak(masked, subgraph.queries)
     return subgraph, position
-
-
-def fixed(vectors: Matrix) -> Fixed:
-    """Vectors on the device."""
-    return Fixed(torch.from_numpy(vectors).to(device()))
 
 
 Nodes = tuple[Representations | Fixed, Representations | Fixed]  # h_p and h_q of a subgraph: (b, d), (u, d)
@@ -92,7 +87,7 @@ class CachedEmbeddings:
 
     def asked(self, rows: Rows) -> Fixed:
         """E_Q of some queries of the graph. *Shape:* (b,) -> (b, d)."""
-        return fixed(self.queries[rows])
+        return Fixed(on_device(self.queries[rows]))
 
     def nodes(self, near: Neighbourhood, subgraph: Subgraph) -> Nodes:
         """h_p and h_q of a subgraph."""
@@ -100,7 +95,7 @@ class CachedEmbeddings:
 
     def dev_queries(self, sample: DevSample) -> Tensor:
         """E_Q of the sampled dev queries. *Shape:* (q, d)."""
-        return fixed(self.of_dev).value
+        return on_device(self.of_dev)
 
 
 class LearntEmbeddings:
@@ -127,15 +122,15 @@ class LearntEmbeddings:
         encoder, texts, limit = self._texts.encoder, self._texts, self._texts.batch_tokens
         if not torch.is_grad_enabled():
             h_p = embed_passages(encoder, texts.passage_tokens, limit, subgraph.passages)
-            return fixed(h_p), fixed(embed_queries(encoder, texts.query_tokens, limit, subgraph.queries))
-        nobody, learnt = fixed(np.empty((0, encoder.dimension), dtype=np.float32)), subgraph.queries
+            h_q = embed_queries(encoder, texts.query_tokens, limit, subgraph.queries)
+            return Fixed(on_device(h_p)), Fixed(on_device(h_q))
+        nobody, learnt = Fixed(torch.empty((0, encoder.dimension), device=device())), subgraph.queries
         return texts.represent_passages(subgraph.passages), self.asked(learnt) if len(learnt) else nobody
 
     def dev_queries(self, sample: DevSample) -> Tensor:
         """E_Q by the present weights."""
-        return fixed(
-            embed_queries(self._texts.encoder, self._dev_texts, self._texts.batch_tokens, sample.queries)
-        ).value
+        texts = self._texts
+        return on_device(embed_queries(texts.encoder, self._dev_texts, texts.batch_tokens, sample.queries))
 
 
 class GNNTask:
@@ -279,4 +274,4 @@ class ControlTask:
         return float(reciprocal_ranks(queries, self._rows(dev.pool), dev.relevant, own=dev.own).mean())
 
     def _rows(self, rows: Rows) -> Tensor:
-        return fixed(gather_rows(self._passages, rows).astype(np.float32)).value
+        return on_device(gather_rows(self._passages, rows).astype(np.float32))

@@ -49,9 +49,6 @@ CACHED_QUERIES = 2_000  # dev queries that rank it
 ENCODED_PASSAGES = CACHED_QUERIES * POOL_DEPTH  # in the pool of these at most, which phase two can encode
 EVALUATIONS, JOINT = 20, 3  # of phase one on dev after its start, and of phase two where it encodes queries alone
 
-# Gives those of some pairs of a dev query and a passage (columns query, passage) that hold an answer.
-Answered = Callable[[pl.DataFrame], pl.DataFrame]
-
 
 def load_base(params: Params) -> tuple[DualEncoder, NDArray[Any]]:
     """M_de, to be trained further, and its cached passage embeddings. *Shape:* (m, d)."""
@@ -61,7 +58,7 @@ def load_base(params: Params) -> tuple[DualEncoder, NDArray[Any]]:
     return encoder, open_matrix(matrix)
 
 
-class DevQueries:
+class DevSamples:
     """The dev queries, as the `encoder` reads them, and what is relevant for them; `cached`: as of `load_base`."""
 
     def __init__(self, encoder: DualEncoder, cached: NDArray[Any], params: Params) -> None:
@@ -99,7 +96,7 @@ def draw_dev(
     size: int,
     whole: int,
     seed: int,
-    answered: Answered | None = None,
+    answered: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
     own: pl.DataFrame | None = None,
 ) -> DevSample:
     """The fixed dev sample, with a pool that M_de retrieves from its passage matrix, or with the whole small corpus.
@@ -108,7 +105,8 @@ def draw_dev(
     and those of M_de's top passages of this query that hold one. The other passages of the pool count as not relevant.
 
     At most `size` of the queries in `pairs` (columns query, passage), judged relevant, rank a corpus of at most `whole`
-    passages whole, or else a pool to which each adds `POOL_DEPTH`; `own`: as in `dev_sample`.
+    passages whole, or else a pool to which each adds `POOL_DEPTH`; `own`: as in `dev_sample`. `answered` keeps those of
+    some pairs (columns query, passage) that hold an answer.
 
     *Shape:* embed, E_Q, (q,) -> (q, d), cached, M_de's passage embeddings, (m, d).
     """

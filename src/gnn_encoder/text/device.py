@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
@@ -23,6 +24,11 @@ KINDS = ("bert", "roberta", "xlm-roberta", "camembert", "electra")  # that read 
 def device() -> torch.device:
     """The GPU of this rank, or the CPU where there is no GPU."""
     return torch.device("cuda", distributed.local_rank()) if torch.cuda.is_available() else torch.device("cpu")
+
+
+def on_device(array: NDArray[Any]) -> Tensor:
+    """An array as a tensor there."""
+    return torch.from_numpy(array).to(device())
 
 
 def supports_bf16() -> bool:

@@ -44,6 +44,11 @@ class TextModel(nn.Module):
             pack_where_possible(model)
         return self
 
+    def freeze_lower(self, layers: int) -> None:
+        """Exclude the embeddings and the lowest `layers` layers from training. With 0 layers nothing is frozen."""
+        for model in self.children() if layers else ():
+            freeze_lower(model, layers)
+
     @property
     def dimension(self) -> int:
         """Columns of what it makes of a text: d of an embedding, or d_e of an edge feature."""
@@ -182,11 +187,6 @@ class DualEncoder(TextModel):
         with autocast(self.dtype):
             found, mask = token_states(model, batch)
         return embedding(found, mask, pooling=self.settings.pooling, similarity=self.settings.similarity)
-
-    def freeze_lower(self, layers: int) -> None:
-        """Exclude the embeddings and the lowest `layers` layers from training. With 0 layers nothing is frozen."""
-        for model in {self.query, self.passage} if layers else ():
-            freeze_lower(model, layers)
 
     def fix_passages(self) -> None:
         """Exclude E_P from training; where it shared its weights with E_Q it gets a copy of them."""

@@ -127,7 +127,7 @@ def load_model(name: str, *, dropout: float, kind: Any = None, seed: int = 0, **
         )
     how = {"attn_implementation": attention_implementation(), "use_safetensors": True, "output_loading_info": True}
     model: PreTrainedModel
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(range(torch.cuda.device_count())):
         torch.manual_seed(seed)
         model, report = open_model(name, kind, config=config, dtype=torch.float32, **how)
     _check_complete(name, model, set(report["missing_keys"]), new_head=bool(options))

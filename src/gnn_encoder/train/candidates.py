@@ -104,7 +104,7 @@ def spread(candidates: pl.DataFrame, depth: int, count: int) -> pl.DataFrame:
     most of the relevant passages and of the hard negatives. Columns query, passage.
     """
     ranks = np.arange(min(count, depth))
-    wanted = np.rint(np.geomspace(1, depth, len(ranks))).astype(np.int64) - 1 if count > 1 else ranks
+    wanted = np.rint(np.geomspace(1, depth, len(ranks))).astype(np.int64) - 1
     # Near the top the steps are below 1: each number is at least one above that before it.
     chosen = pl.col("rank").is_in(np.maximum(wanted, ranks).astype(np.int16).tolist())
     return candidates.filter(chosen).select("query", "passage")

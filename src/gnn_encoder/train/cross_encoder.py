@@ -2,14 +2,12 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import polars as pl
 import torch
 import torch.nn.functional as F
 from torch import nn
-from transformers import PreTrainedModel
 
 from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.tables import DEV_CANDIDATES, read_table
@@ -18,7 +16,7 @@ from gnn_encoder.pipeline.params import Params, TrainCrossEncoder
 from gnn_encoder.text.batches import Inputs, encode_by_length
 from gnn_encoder.text.corpus import open_passages, open_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
-from gnn_encoder.text.encoder import allow_length, freeze_lower
+from gnn_encoder.text.encoder import allow_length
 from gnn_encoder.text.tokens import TextTokens
 from gnn_encoder.train.candidates import read_ranks
 from gnn_encoder.train.dev import reranking_score
@@ -88,9 +86,8 @@ def train_cross_encoder(section: str, params: Params, folder: Path, title: str) 
     examples = open_examples(examples_from_candidates(pairs, found), queries)
     base = params.encoder
     model = CrossEncoder.from_pretrained(settings.model or base.model, base, seed=params.seed)
-    allow_length(cast(PreTrainedModel, model.model), model.tokenizer, f"{section}.max_length", settings.max_length)
-    if base.frozen_layers:
-        freeze_lower(model.model, base.frozen_layers)
+    allow_length(model.model, model.tokenizer, f"{section}.max_length", settings.max_length)
+    model.freeze_lower(base.frozen_layers)
     texts = open_queries(queries, model), open_passages(model)
     dev = read_table(project.DEV_CANDIDATES, DEV_CANDIDATES), open_queries(project.queries("dev"), model)
     task = CrossEncoderTask(model, *texts, examples, settings, stream(params.seed, section), dev, base.batch_tokens)

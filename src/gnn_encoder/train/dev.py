@@ -25,7 +25,7 @@ from gnn_encoder.pipeline.project import LEXICAL
 from gnn_encoder.text.batches import WINDOW, Inputs, encode_rows
 from gnn_encoder.text.corpus import embed_queries
 from gnn_encoder.text.cross_encoder import CrossEncoder
-from gnn_encoder.text.device import device
+from gnn_encoder.text.device import device, on_device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 
@@ -130,7 +130,7 @@ def retrieval_score(
         asked = embed_queries(encoder, queries, batch_tokens, sample.queries)
         how = encoder.encode_passages, batch_tokens, encoder.dimension
         vectors = shared_rows(rows, WINDOW, encoder.dimension, lambda part: encode_rows(read, part, *how))
-    sides = torch.from_numpy(asked).to(device()), vectors, sample.relevant
+    sides = on_device(asked), vectors, sample.relevant
     return float(reciprocal_ranks(*sides, own=sample.own, views=read.views).mean())
 
 

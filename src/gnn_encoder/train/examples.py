@@ -43,7 +43,7 @@ class Ragged:
         begin, sizes = self.offsets[items][:, None], self.sizes(items)[:, None]
         start = generator.random((len(items), 1)) * sizes
         # Steps of equal size round the list from a random start hit different members as long as count <= size.
-        order = start + np.arange(count) * np.maximum(1, sizes // max(1, count))
+        order = start + np.arange(count) * np.maximum(1, sizes // count)
         drawn: Rows = self.values[begin + order.astype(np.int64) % sizes]
         return drawn
 

@@ -88,8 +88,8 @@ def fit(
     parameters = [parameter for group in groups for parameter in group["params"]]
     optimizer = torch.optim.AdamW(groups, weight_decay=0.0)
     rates = [group["lr"] for group in groups]
-    run = _Run(task, optimizer, folder, name, title, evaluations, start)
     share_weights(task.modules)
+    run = _Run(task, optimizer, folder, name, title, evaluations, start)
     with tqdm(total=task.steps, initial=run.step, desc=title, unit=" steps") as bar:
         while run.step < task.steps:
             torch.manual_seed(seed_of(seed, run.step, distributed.rank()))
