@@ -145,7 +145,9 @@ def count_rows(path: Path) -> int:
 
 def read_column(path: Path, name: str) -> pl.Series:
     """One column of a Parquet file."""
-    return pl.DataFrame(open_parquet(path).read([name]))[name]
+    table = open_parquet(path)
+    with undamaged(path):
+        return pl.DataFrame(table.read([name]))[name]
 
 
 def iterate_texts(path: Path, schema: pa.Schema, columns: list[str]) -> Iterator[dict[str, list[str]]]:

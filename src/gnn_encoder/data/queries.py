@@ -185,8 +185,9 @@ def write_generated(path: Path, passages: Path, target: Path, work: Path, per_pa
     lines = tqdm(read_generated(path), desc="generated queries", unit=" lines")
     pairs, file = ((pid, text) for pid, texts in lines for text in texts[:per_passage]), work / "given.parquet"
     write_part(file, PREDICTED, (pa.table(list(zip(*some, strict=True)), PREDICTED.names) for some in batched(pairs)))
-    pids, written = pl.read_parquet(passages, columns=["pid"]), read_column(file, "pid").unique().implode()
-    if len(lacking := pids["pid"].filter(~pids["pid"].is_in(written))):
+    pids = read_column(passages, "pid").to_frame()
+    written = pl.scan_parquet(file).select("pid").unique().collect(engine="streaming")
+    if len(lacking := pids.join(written, on="pid", how="anti", maintain_order="left")["pid"]):
         cure = f"add lines for them, or set {FILE} to null, so that queries are generated"
         raise UserError(f"{path}: {len(lacking)} passages without a query, the first {lacking[0]!r}; {cure}")
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gnn_encoder.base.distributed import rank, world_size
 from gnn_encoder.base.judgements import relevant_pairs, with_rows
-from gnn_encoder.base.matrix import Matrix, Rows
+from gnn_encoder.base.matrix import Mask, Matrix, Rows
 from gnn_encoder.base.runs import read_run
 from gnn_encoder.base.tables import DEV_CANDIDATES, QRELS, read_table, write_table
 from gnn_encoder.data.answers import answered, best_answered, judged_by_answers
@@ -29,7 +29,6 @@ from gnn_encoder.text.device import device, on_device
 from gnn_encoder.text.encoder import DualEncoder
 from gnn_encoder.text.tokens import TextTokens
 
-Mask = NDArray[np.bool_]
 WHOLE = 2_000  # a corpus of at most so many passages is ranked whole
 POOL_DEPTH = 10  # passages that a dev query adds to a pool; the systems that make it share them
 CUTOFF = 10  # of the reciprocal rank
