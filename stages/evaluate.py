@@ -31,7 +31,8 @@ def main(stage: Stage) -> None:
     found: dict[str, object] = {**means, "significance": compared, "slices": sliced}
     if stage.key == MAIN:
         tables.tell(slices.slices_table(MAIN, one, split) for split, one in sliced.items())
-        found["claim"] = claim = tables.claim_of_main(values, tested)
+        again = slices.asked_again([one for one in branch.systems if one in registry().dense], tested, stage.params)
+        found["claim"] = claim = tables.claim_of_main(values, tested, again)
         write_json(stage.unfinished(project.INFORMED) / "informed.json", told := informed(stage.params))
         tables.tell([slices.attention_table(told["attention"]), *tables.claim_sentences(claim)])
     for name, value in found.items():

@@ -167,6 +167,9 @@ def test_what_a_source_holds_is_told(
     told = your_data(*arguments, source=source, path=os.path.relpath(path))
     assert Path(str(load_params().data.path)).is_absolute(), "a queued experiment runs in a copy of the project"
     assert told[:2] == [f"passages: {passages}", f"queries: {queries}"]
+    share, verdict = next(line for line in told if " of the dev queries ask for " in line).split("%", 1)
+    is_edge = int(share) > 50
+    assert is_edge == load_params().mgt.labels and verdict.endswith(f"labels are {'' if is_edge else 'no '}edges")
     assert any(line.startswith("by the speed of a batch here, M_de encodes all passages in ") for line in told)
     assert any(line.startswith("warning: ") and " training queries are few: " in line for line in told)
     assert any("it reads 128 tokens" in line for line in told) and "params.yaml is written: " in told[-1]
@@ -197,10 +200,14 @@ def test_a_tokenizer_s_lengths_and_unknown_tokens() -> None:
     assert five.cut(30) == 2 / 5 and five.mean(20) == (16 + 4 * 20) / 5
 
 
-def chosen(queries: int, passages: int = 30_000, device: str = "cpu", retrieves: bool = True) -> dict[str, Any]:
+def chosen(
+    queries: int, passages: int = 30_000, device: str = "cpu", retrieves: bool = True, again: float = 0.9
+) -> dict[str, Any]:
     """What is chosen for passages of 50 to 149 tokens."""
     texts, asked = (Sample([], np.arange(*ends), 0) for ends in ((50, 150), (6, 15)))
-    found = Contents({"passages": {"passages": passages}}, 0, trained=queries, passages=texts, queries=asked)
+    found = Contents(
+        {"passages": {"passages": passages}}, 0, trained=queries, again=again, passages=texts, queries=asked
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "device", lambda: torch.device(device))
         return _values(load_params(ROOT / "params.yaml"), (), found, 256, 6, retrieves)
@@ -229,5 +236,6 @@ def test_trainings_read_as_many_texts_whatever_the_number_of_queries(queries: in
     assert values["mgt.joint.encoder_learning_rate"] == pytest.approx(4e-5 * by, rel=0.05)
     assert values["mgt.joint.gnn_learning_rate"] == pytest.approx(1e-4 * by, rel=0.05)
     assert values["mgt.alone.learning_rate"] == (5e-4 if queries < 2_000 else 1e-3)
+    assert values["mgt.labels"] and not chosen(queries, again=0.4)["mgt.labels"]
     assert values["train_dual_encoder.batch_size"] == (64 if queries >= 2_000 else max(2, min(32, queries // 4)))
     assert values["denoise.queries"] == (5_000 if queries > 5_000 else None)

@@ -18,6 +18,7 @@ from safetensors.numpy import load_file, save_file
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.files import replacing, write_json
+from gnn_encoder.base.judgements import AGAIN, share_asked_again
 from gnn_encoder.base.matrix import Matrix, Rows, array_blocks, of_length_1
 from gnn_encoder.gnn.graph import Graph, Labels, labelled_first
 from gnn_encoder.gnn.masking import supervise
@@ -67,13 +68,14 @@ class GNNEncoder:
     >>> bool(right(informed) > right(passages) + 0.2)
     True
 
-    The defaults add two things to the paper, labelled edges with sums of labelled queries, and a softmax over the
-    corpus, which the pipeline has under `mgt.labels` and `mgt.softmax`.
+    The defaults add two things to the paper, a softmax over the corpus and, for queries that ask for labelled passages
+    again, labelled edges with sums of labelled queries: `mgt.softmax` and `mgt.labels` of the pipeline.
 
     Args:
         k: passages of a query.
         labels: whether a query's labelled passages come first among these, on edges that the network tells apart, and a
-            passage's labelled queries are also summed up, scaled by their number (`QueryPassageGNN`).
+            passage's labelled queries are also summed up, scaled by their number (`QueryPassageGNN`); None: if most dev
+            queries ask for a passage that a training query is labelled with.
         layers: 2, or 1 to leave out Eq. 6 and 7.
         heads: of the attention; a divisor of d.
         gate: "learned" (Eq. 9), or a constant in 0..1 that takes the place of f_p.
@@ -97,7 +99,7 @@ class GNNEncoder:
     """
 
     k: Count = 6
-    labels: bool = True
+    labels: bool | None = None
     layers: Literal[1, 2] = 2
     heads: Count = 4
     gate: Gate = "learned"
@@ -139,7 +141,7 @@ class GNNEncoder:
 
     def fit_checked(self, data: TrainingData) -> Self:
         """The same of data that are checked. After an error, halfway too, the estimator is as it was."""
-        mgt, (m, d) = self._section(), data.passages.shape
+        mgt, (m, d) = self._section(data), data.passages.shape
         data.check_sizes(self.k, self.beta)
         with torch.random.fork_rng(range(torch.cuda.device_count())):
             gnn = new_gnn(mgt, (d, None), self.similarity, seed=self.seed, heads=self.heads)  # refuses heads
@@ -152,10 +154,10 @@ class GNNEncoder:
         found, scores = array_top_k(data.passages, data.nodes, self.k)
         candidates = retrieved_pairs(np.arange(len(found)), found)  # hard negatives, but for what is labelled
         examples = to_examples(examples_from_candidates(data.pairs, candidates), m)
-        if self.labels:
+        if mgt.labels:
             found, scores = labelled_first(found, scores, data.pairs, data.nodes, data.passages)
         graph = Graph(passages=found, score=scores, n_passages=m)  # section 3.2
-        near = Neighbourhood(graph, data.passages, None, Labels(data.pairs, m), sums=self.labels)
+        near = Neighbourhood(graph, data.passages, None, Labels(data.pairs, m), sums=mgt.labels)
         sizes: dict[str, Any] = {"size": CACHED_QUERIES, "whole": CACHED_PASSAGES}
         dev = draw_dev(data.dev_pairs, data.dev_queries.__getitem__, data.passages, seed=self.seed, **sizes)
         supervision = supervise(examples, dev, mgt, mgt.alone, self.seed)
@@ -243,22 +245,24 @@ class GNNEncoder:
         found._set(QueryPassageGNN.load(folder).to(device()), graph, queries, pairs, informed)
         return found
 
-    def _section(self) -> PhaseOne:
-        """The parameters, checked, as section `mgt`, as far as phase one reads it."""
+    def _section(self, data: TrainingData | None = None) -> PhaseOne:
+        """The parameters, checked, as section `mgt`, as far as phase one reads it; `data` may decide on `labels`."""
         try:
             values = PARAMETERS.model_validate(self.get_params()).model_dump()
         except ValidationError as error:
             raise UserError(described(error)) from error
+        if values["labels"] is None:
+            values["labels"] = data is not None and share_asked_again(data.pairs, data.dev_pairs) > AGAIN
         shared, alone = ({name: values[name] for name in of.model_fields if name in values} for of in (PhaseOne, Alone))
         return PhaseOne(**shared, edge_features="none", masking="mgt", alone=Alone(**alone))
 
     def _set(self, gnn: QueryPassageGNN, graph: Graph, queries: Matrix, pairs: pl.DataFrame, h_q: Matrix) -> None:
         """Make ready to inform passages, without those of `fit`; `h_q`: the queries' h'_q. *Shape:* (n, d)."""
         none = np.empty((0, queries.shape[1]), dtype=np.float32)
-        near = Neighbourhood(graph, none, None, Labels(pairs, graph.m), sums=self.labels)
+        near = Neighbourhood(graph, none, None, Labels(pairs, graph.m), sums=gnn.config.labels)
         self._corpus = CorpusGNN(gnn, near, queries, h_q)
         self.gnn_, self.graph_, self.queries_, self.n_features_in_ = gnn, graph, queries, queries.shape[1]
-        self.labelled_ = near.labelled if self.labels else np.zeros(len(graph.score), dtype=bool)
+        self.labelled_ = near.labelled if gnn.config.labels else np.zeros(len(graph.score), dtype=bool)
 
     def _check_known(self, places: Rows, rows: Rows, block: Matrix) -> None:
         """Refuse a passage with another score than in `fit` for its nearest query. *Shape:* (b,), (b,), (b, d)."""

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel
 
 from gnn_encoder.base.files import SCRATCH, read_json
+from gnn_encoder.base.judgements import AGAIN, share_asked_again
 from gnn_encoder.base.tables import SPLITS, UNLABELLED, count_rows
 from gnn_encoder.data.prepare import open_source, prepare
 from gnn_encoder.evaluate.measures import parse
@@ -78,6 +79,7 @@ class Contents(NamedTuple):
     counts: dict[str, dict[str, int]]  # statistics.json of stage `prepare`: a table -> what -> how many
     unlabelled: int  # queries that are in no split, since nothing is judged relevant for them
     trained: int  # queries
+    again: float  # share of the dev queries that ask for a passage which a training query is labelled with
     passages: Sample
     queries: Sample  # of those that train
 
@@ -96,6 +98,8 @@ def read_contents(params: Params, encoder: DualEncoder) -> Contents:
             for table in (folder / "passages.parquet", folder / "queries" / "train.parquet")
         )
         counts = read_json(folder / "statistics.json", dict[str, dict[str, int]])
+        judged = (pl.read_parquet(folder / "qrels" / f"{split}.parquet") for split in ("train", "dev"))
+        again = share_asked_again(*(of.filter(pl.col("grade") > 0).select(query="qid", passage="pid") for of in judged))
         files = [folder / "queries" / f"{split}.parquet" for split in SPLITS]
         labelled = pl.concat(pl.read_parquet(file, columns=["qid"]) for file in files)
     texts = titled(passages["title"], passages["text"], encoder.tokenizer)
@@ -105,6 +109,7 @@ def read_contents(params: Params, encoder: DualEncoder) -> Contents:
         counts=counts,
         unlabelled=read - (labelled.n_unique() if len(readers) == 1 else len(labelled)),
         trained=min(there, params.data.train_queries or there),
+        again=again,
         passages=Sample.of([used.passage_prefix + text for text in texts], encoder),
         queries=Sample.of([used.query_prefix + text for text in queries["text"]], encoder),
     )
@@ -187,6 +192,7 @@ def _values(
     choose("train_cross_encoder.range_min", min(base.train_cross_encoder.range_min, depth - 1))
     choose("denoise.range_max", last)
     choose("denoise.candidates", min(base.denoise.candidates, last))
+    choose("mgt.labels", found.again > AGAIN)
     _choose_graph(choose, base, n, passages)
     return chosen
 
@@ -223,6 +229,8 @@ def _found(params: Params, found: Contents) -> Iterator[str]:
     yield "queries: " + ", ".join(f"{number:,} {what}" for what, number in numbers.items() if number)
     if dropped := counts.get("left_out_or_replaced"):
         yield "left out or replaced: " + ", ".join(f"{n:,} {what.replace('_', ' ')}" for what, n in dropped.items())
+    verdict = "labels are edges" if params.mgt.labels else "labels are no edges"
+    yield f"{found.again:.0%} of the dev queries ask for a passage that a training query is labelled with: {verdict}"
     read, asked = encoder.passage_length, encoder.query_length
     cut = f"{found.passages.cut(read):.1%} of the passages are cut after {read} tokens"
     yield f"{cut}, {found.queries.cut(asked):.1%} of the queries after {asked}"

@@ -114,6 +114,15 @@ def test_saved_and_loaded(fitted: GNNEncoder, tmp_path: Path, labels: bool) -> N
             GNNEncoder.load(tmp_path / "gnn")
 
 
+@pytest.mark.parametrize("again", [0.6, 0.4])
+def test_labels_are_edges_if_most_dev_queries_ask_for_labelled_passages(again: float) -> None:
+    """By a count of their own; the last ten passages have no label."""
+    rows = np.where(np.arange(len(DATA.dev)) < again * len(DATA.dev), DATA.labels[0, 1], M - 1)
+    data = replace(DATA, dev_labels=np.stack([np.arange(len(rows)), rows], axis=1))
+    gnn = data.fit(steps=0)
+    assert gnn.labels is None and gnn.gnn_.config.labels == (again > 0.5) == bool(gnn.labelled_.any())
+
+
 def test_saving_removes_nothing_of_others(fitted: GNNEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "models" / "other").mkdir(parents=True)
     (tmp_path / "file").touch()

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from gnn_encoder.base.files import read_json
-from gnn_encoder.base.matrix import Rows
+from gnn_encoder.base.matrix import Rows, open_matrix
 from gnn_encoder.base.tables import PASSAGES, QRELS, QUERIES, write_table
 from gnn_encoder.evaluate import slices
 from gnn_encoder.evaluate.measures import compare, interval
@@ -109,6 +109,26 @@ def test_the_stage() -> None:
             lengths = [len(encoder.tokenizer(texts[pid])["input_ids"]) for pid in relevant]
             assert cut == ("yes" if max(lengths) > params.encoder.passage_length else "no")
         assert [found[name].n_unique() for name in ("similarity", "labelled", "cut")] == [3, 2, 2]
+
+
+@pytest.mark.usefixtures("built_copy")
+def test_training_queries_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against their texts, embedded one by one, all products, and RR@50 by hand, of a sample and of all."""
+    params = load_params()
+    again, texts = slices.asked_again(["dual_encoder", "gnn_encoder"], "RR@50", params), project.tables("train")
+    queries, pids = pl.read_parquet(texts[0]).rows_by_key("qid"), pl.read_parquet(project.PASSAGES)["pid"].to_list()
+    relevant = pl.read_parquet(texts[1]).filter(pl.col("grade") > 0).rows_by_key("qid")
+    for system, found in again.items():
+        encoder = DualEncoder.load(project.encoder(system), precision="fp32").for_inference()
+        matrix, values = np.asarray(open_matrix(project.embeddings(system)), dtype=np.float32), []
+        for qid, judged in relevant.items():
+            ranked = np.argsort(-(encoder.embed_queries([queries[qid][0][0]]) @ matrix.T)[0])[:50]
+            hits = [rank for rank, row in enumerate(ranked, 1) if pids[row] in {one[0] for one in judged}]
+            values.append(1 / hits[0] if hits else 0.0)
+        assert found == pytest.approx(np.mean(values), abs=1e-6) and found > 0
+    monkeypatch.setattr(slices, "ASKED_AGAIN", 1)
+    (one,) = slices.asked_again(["dual_encoder"], "RR@50", params).values()
+    assert any(one == pytest.approx(value, abs=1e-6) for value in (0, *(1 / rank for rank in range(1, 51))))
 
 
 def test_whom_a_table_of_slices_shows_and_what_its_note_says(measured: Path) -> None:

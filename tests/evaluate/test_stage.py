@@ -65,7 +65,18 @@ def test_slices_and_the_claim(measured: Path) -> None:
         "| a relevant passage is cut: yes | 2 | 75.0 | 100.0, +25.0 [-292.7, +342.7], p = 1.00 |",
     ):
         assert told.count(line) == 2, "on both splits"
-    assert told[-3].startswith("GNN-encoder's RR@10 above control + mean of labelled queries, ")
+    assert told[-9].startswith("GNN-encoder's RR@10 above control + mean of labelled queries, ")
+    assert claim["with_labels"]["test"]["difference"] == pytest.approx(-1 / 6, abs=1e-12), (
+        "1, 1/2, 1/3 beside 1, 1, 1/3"
+    )
+    assert told[-5].startswith("GNN-encoder + labels (--system gnn_labels) above control + mean of labelled queries: ")
+    again = dict.fromkeys(("untouched", "dual_encoder", "no_gnn", "labels_alone", "gnn_labels"), 0.5)
+    again["gnn_encoder"] = 0.25
+    assert claim["again"] == again, "those with an index"
+    assert told[-3].startswith(
+        "RR@10 of training queries that are asked again: base model, untouched 50.0, M_de 50.0, "
+    )
+    assert told[-1] == "▼ GNN-encoder has lost what is known: it ranks labelled passages lower; try mgt.labels=false."
 
 
 def test_a_split_judged_by_answers(folder: Path) -> None:

@@ -1,6 +1,7 @@
 """Tables, how numbers are written, and which figures are shown at all; the claim as a sentence, and the advice."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,7 @@ def claim(**others: list[float]) -> Claim:
         "gnn_encoder": [1.0, 1.0, 0.5],
         "hybrid": [1.0, 1.0, 0.5],
     }
-    return tables.claim_of_main(values_of(values | others), "RR@10")
+    return tables.claim_of_main(values_of(values | others), "RR@10", {"dual_encoder": 0.5, "gnn_encoder": 0.75})
 
 
 def test_the_rival_is_the_best_on_dev_that_costs_the_same() -> None:
@@ -93,14 +94,16 @@ def test_the_rival_is_the_best_on_dev_that_costs_the_same() -> None:
     against = found.against["query_mean"]["dev"]
     assert against.difference == pytest.approx(1 / 6)
     assert against.p == against.p_holm, "one comparison, not corrected"
-    best, control, advice = claim_sentences(found)
+    best, control, advice, again = claim_sentences(found)
     assert best == (
         "GNN-encoder's RR@10 above control + mean of labelled queries, the best on dev of one vector and no graph: "
         "test +16.7 [-55.0, +88.4], p = 0.42; dev +16.7 [-55.0, +88.4], p = 0.42."
     )
     told = "GNN-encoder's RR@10 above control without GNN, which trains as long: test +33.3 [-38.4, "
     assert control.startswith(told)
-    assert advice.endswith("try `gnn-encoder search --hybrid`.") and len(claim_sentences(claim())) == 2
+    assert advice.endswith("try `gnn-encoder search --hybrid`.") and len(claim_sentences(claim())) == 3
+    assert again == "RR@10 of training queries that are asked again: M_de 50.0, GNN-encoder 75.0."
+    assert claim_sentences(replace(found, again={})) == [best, control, advice]
 
 
 def test_what_is_better_names_what_to_try(empty: Path) -> None:
@@ -108,6 +111,6 @@ def test_what_is_better_names_what_to_try(empty: Path) -> None:
     write_json(project.METRICS / "gnn_encoder" / "claim.json", written)
     assert tables.read_claim() == written
     assert written.best == "untouched" and list(written.better) == ["bm25", "untouched"]
-    lexical, untouched = claim_sentences(written)[2:]
+    lexical, untouched, _ = claim_sentences(written)[2:]
     assert lexical.endswith("try `gnn-encoder search --hybrid`.")
     assert "encoder.passage_length" in untouched and "lower learning rates" in untouched

@@ -94,7 +94,7 @@ def test_indexes_hold_the_matrix(project: Any, system: str) -> None:
     index = faiss.read_index(str(data / "indexes" / system / "index.faiss"))
     matrix = np.load(data / "embeddings" / system / "embeddings.npy").astype(np.float32)
     np.testing.assert_array_equal(index.reconstruct_n(0, index.ntotal), matrix)
-    if system not in {*REGISTRY.of_kind("graph"), "labels_alone"}:  # what these add may change the length
+    if system not in REGISTRY.of_kind("graph", "shifted"):  # what these add may change the length
         np.testing.assert_allclose(np.linalg.norm(matrix, axis=1), 1.0, atol=2e-3)
     pids = pl.read_parquet(data / "indexes" / system / "pids.parquet")["pid"]
     assert pids.equals(pl.read_parquet(data / "prepared" / "passages.parquet")["pid"])
@@ -139,7 +139,8 @@ def test_an_experiment_reruns_what_depends_on_it(project: Any, copy_of: Callable
     after = copy.hashes("data")
     changed = {name for name in before | after if before.get(name) != after.get(name)}
     kinds = ("embeddings", "indexes", "runs", "measures", "evaluation")
-    depends = tuple(f"data/{kind}/{system}/" for kind in kinds for system in ("gnn_encoder", "no_gnn"))
+    made = "gnn_encoder", "gnn_labels", "no_gnn"
+    depends = tuple(f"data/{kind}/{system}/" for kind in kinds for system in made)
     depends += ("data/mgt/", "data/no_gnn/", "data/runs/hybrid/")
     assert changed and all(name.startswith(depends) for name in changed)
 

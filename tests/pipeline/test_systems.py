@@ -20,10 +20,11 @@ branches:
     systems:
       words: {kind: lexical, title: Words}
       base: {kind: plain, title: Base}
-      mean: {kind: shifted, title: Mean}
+      mean: {kind: shifted, base: base, title: Mean}
       sum: {kind: reordered, by: closed_form, title: Sum}
       near: {kind: reordered, by: logged, title: Near}
-      graph: {kind: graph, title: Graph}
+      gnn_encoder: {kind: graph, title: Graph}
+      moved: {kind: shifted, base: gnn_encoder, title: Moved}
   side:
     baseline: other
     systems:
@@ -42,16 +43,17 @@ def small(tmp_path: Path) -> Any:
 
 
 def test_the_order_is_the_file_s(small: Any) -> None:
-    main, side = ["words", "base", "mean", "sum", "near", "graph"], ["other", "better", "both"]
+    main, side = ["words", "base", "mean", "sum", "near", "gnn_encoder", "moved"], ["other", "better", "both"]
     assert list(small.systems) == [*main, *side, "many"]
     assert list(small.branches["main"].systems) == main
-    encoders = {"base": "base", "mean": "no_gnn", "graph": "mgt/encoder", "other": "other", "better": "better"}
-    folders = {name: Path("data") / folder for name, folder in (encoders | {"many": "many"}).items()}
+    encoders = {"mean": "base", "gnn_encoder": "mgt/encoder", "moved": "mgt/encoder"}
+    plain = {name: name for name in ("base", "other", "better", "many")}
+    folders = {name: Path("data") / folder for name, folder in (plain | encoders).items()}
     assert {name: small.encoder(name) for name in small.dense} == folders
 
 
-def test_what_costs_one_vector(small: Any) -> None:
-    assert small.one_vector == ["base", "mean", "sum", "graph", "other", "better"]
+def test_what_costs_one_vector_and_has_no_graph(small: Any) -> None:
+    assert small.rivals == ["base", "mean", "sum", "other", "better"]
 
 
 def test_the_project_s_own() -> None:
@@ -79,7 +81,11 @@ def test_the_registry_and_the_pipelines_agree() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("kind: graph,", "kind: grap,", "branches.main.systems.graph.kind is 'grap': input should be 'lexical', "),
+        (
+            "kind: graph,",
+            "kind: grap,",
+            "branches.main.systems.gnn_encoder.kind is 'grap': input should be 'lexical', ",
+        ),
         ("main:", "main: [", "not valid YAML: "),
     ],
 )

@@ -27,6 +27,19 @@ def relevant_pairs(queries: Path, qrels: Path, passages: Path) -> pl.DataFrame:
     return judged.select("query", "passage").unique().sort("query", "passage")
 
 
+AGAIN = 0.5  # that share from which on labels are edges where nobody says otherwise
+
+
+def share_asked_again(train: pl.DataFrame, dev: pl.DataFrame) -> float:
+    """Share of the dev queries for which a passage is relevant that a training query is labelled with, too.
+
+    Both have pairs, columns `query` and `passage`. Where most dev queries are such, labels as edges (`mgt.labels`) help
+    to find passages again; where few are, Masked Graph Training learns from them to rank labelled passages lower.
+    """
+    known = pl.col("passage").is_in(train["passage"].unique().implode())
+    return float(dev.group_by("query").agg(known.any())["passage"].mean() or 0)  # type: ignore[arg-type]
+
+
 def with_rows(run: pl.DataFrame, queries: Path, passages: Path) -> pl.DataFrame:
     """Add the row numbers of qid and pid in their tables, as columns `query` and `passage`, to the lines with both."""
     wanted = run["pid"].unique().implode()

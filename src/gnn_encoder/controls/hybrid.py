@@ -5,8 +5,8 @@ What is relevant for similar logged queries may be relevant for this one (`with_
     s'(q, p) = s(q, p) + w * u * sum of softmax(cos(q, q') / temperature) over the queries q' that p is labelled with
 
 Of the logged queries q' the n nearest to q count, and the softmax goes over these. The idea is LADER's (Jin, Shin and
-Lu, SIGIR 2023), which adds the cosines. Here w, n and temperature are chosen on dev, and w may be negative. The unit u
-is the standard deviation of the control's scores of one query's passages, so that one grid fits scores of any scale.
+Lu, SIGIR 2023), which adds the cosines. Here w >= 0, n and temperature are chosen on dev. The unit u is the standard
+deviation of the control's scores of one query's passages, so that one grid fits scores of any scale.
 Online it costs a second look-up. This ranking and BM25's are joined by a weighted sum of standardised scores (`fused`).
 """
 
@@ -28,7 +28,7 @@ from gnn_encoder.search.faiss_index import PassageIndex
 LABELLED = "log"  # folder of the labelled queries in the artifact of a system that looks them up
 ARRAYS = "vectors", "starts", "passages"
 # Of each the value that changes least comes first: of equally good ones it is taken.
-LOG_WEIGHTS = (0.0, -0.5, 0.5, 1.0, -2.0, 2.0, 4.0, -8.0, 8.0, 16.0, 32.0)  # w
+LOG_WEIGHTS = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # w
 NEIGHBOURS = (1, 10, 30, 100)  # n
 TEMPERATURES = (0.02, 0.05, 0.1, 1.0)
 BM25_WEIGHTS = tuple(step / 10 for step in range(11))

@@ -4,18 +4,20 @@ similarity  the third that a query is in by its similarity to the nearest traini
 labelled    yes: at least one of its relevant passages is labelled for a training query
 cut         yes: at least one of its relevant passages is longer than what the encoder reads
 
-Also what the GNN attends to, by kind of neighbour (Figure 2), and queries that it answers and M_de does not (Table 5).
+Also what the GNN attends to, by kind of neighbour (Figure 2), queries that it answers and M_de does not (Table 5), and
+whether training queries still find what they are labelled with.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from gnn_encoder.base.judgements import relevant_pairs, with_rows
+from gnn_encoder.base.judgements import Identical, relevant_pairs, with_rows
 from gnn_encoder.base.matrix import Rows, of_length_1
 from gnn_encoder.base.runs import read_run
 from gnn_encoder.base.tables import read_column, with_title
@@ -26,6 +28,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry, title_of
 from gnn_encoder.search.exact import array_top_k
+from gnn_encoder.search.faiss_index import PassageIndex
 from gnn_encoder.text import corpus
 from gnn_encoder.text.batches import Inputs
 
@@ -36,6 +39,7 @@ SHOWN_AS = {
     LABELLED: "a relevant passage is labelled in training",
     CUT: "a relevant passage is cut",
 }
+ASKED_AGAIN = 1_000  # labelled training queries that are asked again
 DECIMALS = 3  # of a similarity: equal queries must not differ by the noise of the arithmetic
 
 
@@ -90,6 +94,23 @@ def slice_systems(values: pl.DataFrame, properties: Properties, measure: str, ba
         against = {system: of_system[name, label] for system, of_system in tests.items()}
         found.setdefault(name, {})[str(label)] = Slice(queries=len(of[baseline]), means=means, against=against)
     return Sliced(measure=measure, baseline=baseline, about=about, slices=found)
+
+
+def asked_again(systems: Iterable[str], name: str, params: Params) -> dict[str, float]:
+    """The mean of a measure over a sample of the labelled training queries, by system with an index.
+
+    Where dev and test ask for other passages, ranking the labelled ones lower gains there, and loses what is known.
+    """
+    judge, found = Judgements("train"), dict[str, float]()
+    rows = np.sort(np.random.default_rng(params.seed).permutation(judge.judged_rows())[:ASKED_AGAIN])
+    identical = Identical.read(project.IDENTICAL, "train").of_queries(rows)
+    for system in systems:
+        encoder = corpus.load_encoder(project.encoder(system), params.encoder)
+        asked = corpus.embed_queries(encoder, judge.queries, params.encoder.batch_tokens, rows)
+        index = PassageIndex.open(project.index(system))
+        ranking, _ = identical.search(partial(index.search, asked), params.retrieve.depth, index.passages)
+        (found[system],) = judge.means([ranking], rows, name)
+    return found
 
 
 def query_properties(params: Params) -> dict[str, Properties]:

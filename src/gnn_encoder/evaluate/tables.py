@@ -5,7 +5,7 @@ Among them is the claim: the main system against the best that costs the same on
 
 import logging
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
@@ -16,7 +16,17 @@ from gnn_encoder.base.tables import read_column
 from gnn_encoder.evaluate.measures import Comparison, Comparisons, Means, compare_with, means_by_system
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.project import CONTROL, LEXICAL, LOGGED, MAIN, UNTOUCHED, registry, title_of
+from gnn_encoder.pipeline.project import (
+    CONTROL,
+    LEXICAL,
+    LOGGED,
+    MAIN,
+    REFERENCE,
+    UNTOUCHED,
+    WITH_LABELS,
+    registry,
+    title_of,
+)
 
 log = logging.getLogger(__name__)
 SIGNIFICANT = 0.05
@@ -173,19 +183,22 @@ class Claim:
     """The claim of the main system. All values are of one measure."""
 
     measure: str
-    best: str  # its best rival on dev
+    best: str  # the best on dev of one vector and no graph
     against: dict[str, dict[str, Comparison]]  # `best`, and the control -> split -> the main system minus it
     better: dict[str, dict[str, Comparison]]  # system above the main one on dev -> split -> it minus the main one
+    # Records of earlier versions have neither of these.
+    with_labels: dict[str, Comparison] = field(default_factory=dict)  # split -> `WITH_LABELS` minus `best`
+    again: dict[str, float] = field(default_factory=dict)  # system -> mean over training queries that are asked again
 
 
-def claim_of_main(values: pl.DataFrame, measure: str) -> Claim:
+def claim_of_main(values: pl.DataFrame, measure: str, again: dict[str, float]) -> Claim:
     """The main system against the best on dev that costs as much online and the control, and what is above it."""
 
     def compared(system: str, other: str) -> dict[str, Comparison]:
         return {split: of[system] for split, of in compare_with(values, measure, {system: other}).items()}
 
     dev = {system: of[measure] for system, of in means_by_system(values, [measure])["dev"].items()}
-    best = max((one for one in registry().one_vector if one in dev and one != MAIN), key=lambda one: dev[one])
+    best = max((one for one in registry().rivals if one in dev), key=lambda one: dev[one])
     better = [one for one in CURES if one in dev and dev[one] > dev[MAIN]]
     rivals = [best, *({CONTROL} & dev.keys() - {best})]
     return Claim(
@@ -193,6 +206,8 @@ def claim_of_main(values: pl.DataFrame, measure: str) -> Claim:
         best=best,
         against={one: compared(MAIN, one) for one in rivals},
         better={one: compared(one, MAIN) for one in better},
+        with_labels=compared(WITH_LABELS, best) if WITH_LABELS in dev else {},
+        again=again,
     )
 
 
@@ -210,8 +225,17 @@ def claim_sentences(claim: Claim) -> list[str]:
     for rival, splits in claim.against.items():
         what = "the best on dev of one vector and no graph" if rival == claim.best else "which trains as long"
         told.append(f"{ours}'s {claim.measure} above {title_of(rival)}, {what}: {_compared(splits)}.")
+    if claim.with_labels:
+        named = f"{title_of(WITH_LABELS)} (--system {WITH_LABELS})"
+        told.append(f"{named} above {title_of(claim.best)}: {_compared(claim.with_labels)}.")
     for system, splits in claim.better.items():
         told.append(f"{title_of(system)} has more on dev than {ours} ({_compared(splits)}): try {CURES[system]}.")
+    if not (again := claim.again):
+        return told
+    values = ", ".join(f"{title_of(system)} {points(value)}" for system, value in again.items())
+    told.append(f"{claim.measure} of training queries that are asked again: {values}.")
+    if again[MAIN] < again[REFERENCE]:
+        told.append(f"{WORSE} {ours} has lost what is known: it ranks labelled passages lower; try mgt.labels=false.")
     return told
 
 

@@ -102,6 +102,7 @@ REFERENCE = "dual_encoder"  # M_de, which the graph is made with, and which ever
 LEXICAL = "bm25"  # the system that ranks by words
 UNTOUCHED = "untouched"  # the base model as it comes
 CONTROL = "no_gnn"  # M_de trained on without a graph
+WITH_LABELS = "gnn_labels"  # the main system with a closed form of the labels added
 LOGGED = "logged_neighbours"  # the system that looks up similar logged queries
 HYBRID = "hybrid"  # BM25, a dense system and the log together
 DENSE = ("plain", "views", "shifted", "graph")  # kinds that search vectors
@@ -114,6 +115,7 @@ class System(Section):
     kind: Literal["lexical", "plain", "shifted", "reordered", "graph", "fused", "views"]
     # How a reordered system ranks anew: a method of `closed_form.METHODS`, or logged queries.
     by: Literal["", "mean", "nudge_n", "closed_form", "logged"] = ""
+    base: str = ""  # the system whose vectors a shifted one moves
 
 
 class Branch(Section):
@@ -144,14 +146,14 @@ class Registry(Section):
 
     def encoder(self, system: str) -> Path:
         """The dual-encoder that encodes a dense system's queries."""
-        places = {"graph": "mgt/encoder", "shifted": CONTROL}
-        return DATA / places.get(self.dense[system].kind, system)
+        one = self.dense[system]
+        return self.encoder(one.base) if one.base else DATA / ("mgt/encoder" if one.kind == "graph" else system)
 
     @property
-    def one_vector(self) -> list[str]:
-        """The systems that score a passage by an inner product with one vector of it: they cost the same online."""
-        alone = [name for name, one in self.dense.items() if one.kind != "views"]
-        return [name for name, one in self.systems.items() if name in alone or one.by not in ("", "logged")]
+    def rivals(self) -> list[str]:
+        """The systems without a graph that score a passage by an inner product with one vector, as MAIN does."""
+        plain = [*self.of_kind("plain"), *(name for name, one in self.of_kind("shifted").items() if one.base != MAIN)]
+        return [name for name, one in self.systems.items() if name in plain or one.by not in ("", "logged")]
 
 
 @cache
