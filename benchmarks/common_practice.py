@@ -39,7 +39,8 @@ from gnn_encoder.text.corpus import load_encoder
 from gnn_encoder.text.device import supports_bf16
 from gnn_encoder.text.pretrained import resolve
 
-PEER, SYSTEMS = "sentence-transformers", {"dual_encoder": "M_de", "gnn_encoder": "GNN-encoder"}
+PEER = "sentence-transformers"
+SYSTEMS = {"dual_encoder": "M_de", "gnn_encoder": "GNN-encoder", "gnn_labels": "GNN-encoder + labels"}
 MEASURES = ["RR@10", "Success@5"]
 BATCH, DEPTH, ASKED = 64, 100, 200  # queries of a step; passages of a query; queries that are timed one by one
 
