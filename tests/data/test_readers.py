@@ -76,7 +76,7 @@ ADDED: dict[tuple[str, str], dict[str, str]] = {
         "q1\tp9\t1\n": "train.tsv, line 6: passage 'p9' is not in the corpus; add it or remove the",
         "q3\tp3\t1\nq3\tp3\t1\nq9\tp1\t1\n": "train.tsv, line 8: query 'q9' is not among the queries; add it",
         "q1\tp\xa01\t1\n": "train.tsv, line 6, passage: 'p\\xa01' has white space, a TREC run cannot",
-        "q1 0 p1 1\n": "line 6: 4 fields; a line is `qid 0 pid grade` (TREC), `qid pid grade` (BEIR) or",
+        "q1 0 p1 1\n": "line 6: 4 fields between tabs or blanks; a line is `qid 0 pid grade` (TREC)",
         "q1\tp2\t2147483648\n": "train.tsv, line 6, grade: '2147483648' is not an integer; write 1 for",
     },
     ("msmarco", "collection.tsv"): {
@@ -108,7 +108,7 @@ REPLACED: dict[tuple[str, str], dict[str | bytes | None, str]] = {
     ("beir", "qrels/dev.tsv"): {
         "query-id\tcorpus-id\tscore\n": "qrels of split dev: no query has a positive grade of a passage",
         "Query-ID\tCorpus-ID\tScore\n": "'Query-ID\\tCorpus-ID\\tScore' looks like a header; write `query-id",
-        "#\nquery-id\tcorpus-id\tscore\nq1\tp1\t1\n": "dev.tsv, line 1: 1 fields; a line is `qid 0 pid grade`",
+        "#\nquery-id\tcorpus-id\tscore\nq1\tp1\t1\n": "line 1: 1 fields between tabs or blanks; a line is `qid 0 pid grade`",
     },
     ("trec dl", "qrels.dev.small.tsv"): {
         None: "qrels.dev.small.tsv: no such file, nor qrels.dev.small.tsv.gz, qrels.dev.tsv; add",

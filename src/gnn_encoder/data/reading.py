@@ -195,7 +195,7 @@ def read_judged(path: Path) -> Iterator[tuple[Place, Judgement]]:
             continue
         first, width = not width, width or len(fields)
         if len(fields) != width or width not in (2, 3, 4):
-            raise UserError(f"{place}: {len(fields)} fields; a line is {QRELS_FORMS}")
+            raise UserError(f"{place}: {len(fields)} fields between tabs or blanks; a line is {QRELS_FORMS}")
         qid, pid, written = (*fields, "1") if width == 2 else (fields[0], *fields[-2:])
         if first and (any(map(str.isalpha, written)) or (width == 2 and qid.lower() in HEADERS)):
             header = " ".join(QRELS_HEADER)
