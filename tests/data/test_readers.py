@@ -108,7 +108,7 @@ REPLACED: dict[tuple[str, str], dict[str | bytes | None, str]] = {
     ("beir", "qrels/dev.tsv"): {
         "query-id\tcorpus-id\tscore\n": "qrels of split dev: no query has a positive grade of a passage",
         "Query-ID\tCorpus-ID\tScore\n": "'Query-ID\\tCorpus-ID\\tScore' looks like a header; write `query-id",
-        "#\nquery-id\tcorpus-id\tscore\nq1\tp1\t1\n": "line 1: 1 fields between tabs or blanks; a line is `qid 0 pid grade`",
+        "#\nquery-id\tcorpus-id\tscore\nq1\tp1\t1\n": "line 1: 1 fields between tabs or blanks; a line is `qid 0",
     },
     ("trec dl", "qrels.dev.small.tsv"): {
         None: "qrels.dev.small.tsv: no such file, nor qrels.dev.small.tsv.gz, qrels.dev.tsv; add",
