@@ -18,14 +18,14 @@ def main(stage: Stage) -> None:
     params, known, dev = stage.params, registry(), controls.dev_queries(stage.params)
     folders = {name: stage.unfinished(project.runs(name)) for name in known.of_kind("reordered", "shifted", "fused")}
     methods = {name: (one.by, folders[name]) for name, one in known.of_kind("reordered").items() if one.by in METHODS}
+    encoded = dict[str, controls.Encoded]()
     for name, one in known.of_kind("shifted").items():
-        queries = controls.Encoded.of(one.base, project.runs(one.base), params.encoder)
+        encoded[one.base] = queries = controls.Encoded.of(one.base, project.runs(one.base), params.encoder)
         matrix, index = stage.unfinished(project.embeddings(name)), stage.unfinished(project.index(name))
         of = methods if one.base == CONTROL else {name: (FAMILY, folders[name])}
         controls.write_closed_forms(queries, of, matrix, dev, params)
         index_system(queries.splits, name, project.encoder(name), matrix, index, folders[name], params)
-    queries = controls.Encoded.of(CONTROL, project.runs(CONTROL), params.encoder)
-    logged = controls.rank_with_log(queries, dev, params)
+    logged = controls.rank_with_log(encoded[CONTROL], dev, params)
     controls.write_control(folders[LOGGED], LOGGED, logged.choice, logged.rankings)
     runs = {name: folders.get(name, project.runs(name)) for name in known.dense}  # of equally good ones the first
     dense = {name: of for name, of in runs.items() if name in folders or of in stage.inputs}
