@@ -26,9 +26,9 @@ from gnn_encoder.pipeline.project import (
     JUDGED,
     MAIN,
     METRICS,
+    PLUS,
     REFERENCE,
     UNTOUCHED,
-    WITH_LABELS,
     title_of,
 )
 
@@ -133,10 +133,10 @@ def scores(name: str) -> list[str]:
     """Test scores by the claim's measure, as the README's table has them: six systems, two gains, the hybrid."""
     metrics = METRICS / MAIN if name == DEFAULT else RESULTS / name / "metrics" / MAIN
     claim, means = read_json(metrics / "claim.json", Claim), read_json(metrics / "test.json", Means)
-    with_labels = claim.with_labels or claim.against[claim.best]  # an earlier record, in which labels are edges
-    above = [difference(of["test"]) for of in (claim.against[CONTROL], with_labels)]
+    plus = claim.plus or claim.against[claim.best]  # an earlier record, in which labels are edges
+    above = [difference(of["test"]) for of in (claim.against[CONTROL], plus)]
     of = {system: points(values[claim.measure]) for system, values in means.items()}
-    systems = UNTOUCHED, REFERENCE, CONTROL, claim.best, MAIN, WITH_LABELS
+    systems = UNTOUCHED, REFERENCE, CONTROL, claim.best, MAIN, PLUS
     return [*(of.get(system, NOTHING) for system in systems), *above, of[HYBRID]]
 
 

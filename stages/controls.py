@@ -1,12 +1,11 @@
 """controls: what the same labels give without a graph, and beside it; each chooses its settings on the dev queries.
 
-Closed forms move passages towards their labelled queries: those of M_de trained on without a graph, and GNN-encoder's.
-logged_neighbours ranks what the former finds anew by what the labels say. hybrid joins BM25, the best dense system and
-the log.
+Closed forms move passages towards their labelled queries, and lower what many training queries find: those of M_de
+trained on without a graph, and GNN-encoder's. logged_neighbours ranks what the former finds anew by what the labels
+say. hybrid joins BM25, the best dense system and the log.
 """
 
 from gnn_encoder.controls import write as controls
-from gnn_encoder.controls.closed_form import FAMILY, METHODS
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.project import CONTROL, HYBRID, LOGGED, registry
 from gnn_encoder.pipeline.stage import Stage, run
@@ -17,13 +16,13 @@ def main(stage: Stage) -> None:
     """Make every system of the kinds `reordered`, `shifted` and `fused`, the last of what the others find."""
     params, known, dev = stage.params, registry(), controls.dev_queries(stage.params)
     folders = {name: stage.unfinished(project.runs(name)) for name in known.of_kind("reordered", "shifted", "fused")}
-    methods = {name: (one.by, folders[name]) for name, one in known.of_kind("reordered").items() if one.by in METHODS}
+    forms = {name: (one.by, folders[name]) for name, one in known.of_kind("reordered").items()}
     encoded = dict[str, controls.Encoded]()
     for name, one in known.of_kind("shifted").items():
-        encoded[one.base] = queries = controls.Encoded.of(one.base, project.runs(one.base), params.encoder)
+        encoded[one.base] = queries = controls.Encoded.of(one.base, project.runs(one.base), params)
         matrix, index = stage.unfinished(project.embeddings(name)), stage.unfinished(project.index(name))
-        of = methods if one.base == CONTROL else {name: (FAMILY, folders[name])}
-        controls.write_closed_forms(queries, of, matrix, dev, params)
+        of_base = forms if one.base == CONTROL else {}
+        controls.write_closed_forms(queries, of_base, folders[name], matrix, dev, params)
         index_system(queries.splits, name, project.encoder(name), matrix, index, folders[name], params)
     logged = controls.rank_with_log(encoded[CONTROL], dev, params)
     controls.write_control(folders[LOGGED], LOGGED, logged.choice, logged.rankings)

@@ -9,6 +9,7 @@ from gnn_encoder.evaluate import slices, tables
 from gnn_encoder.evaluate.judge import measure_systems
 from gnn_encoder.evaluate.measures import compare_with, means_by_system, parse, parts_by
 from gnn_encoder.evaluate.report import write_figures
+from gnn_encoder.gnn.graph import open_graph
 from gnn_encoder.gnn.neighbourhood import open_explainer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
@@ -25,7 +26,8 @@ def main(stage: Stage) -> None:
     baselines = dict.fromkeys(branch.systems, branch.baseline)
     compared = compare_with(values, tested, {one: other for one, other in baselines.items() if one != other})
     tables.tell(tables.results_table(stage.key, split, of, compared[split], tested) for split, of in means.items())
-    properties = slices.query_properties(stage.params)
+    retrieved = open_graph().retrieved if stage.key == MAIN else None
+    properties = slices.query_properties(stage.params, retrieved)
     sliced = {one: slices.slice_systems(of, properties[one], tested, branch.baseline) for one, of in by_query.items()}
     write_figures(stage.unfinished(project.PLOTS / stage.key), values, means, tested)
     found: dict[str, object] = {**means, "significance": compared, "slices": sliced}
@@ -42,7 +44,9 @@ def main(stage: Stage) -> None:
 def informed(params: Params) -> dict[str, Any]:
     """What the GNN attends to at a sample of passages, and what it answers and M_de does not."""
     inform, before = open_explainer(params)
-    return slices.what_informs(inform.retrieved, lambda rows: pl.DataFrame(inform.explain(rows, before(rows))))
+    return slices.what_informs(
+        inform.near.graph.retrieved, lambda rows: pl.DataFrame(inform.explain(rows, before(rows)))
+    )
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ from gnn_encoder.text.encoder import DualEncoder
 
 from .project import ROOT, call_stage, declare
 
-SYSTEM, BASE, MEAN = "gnn_encoder", "dual_encoder", "labels_alone"
+SYSTEM, BASE, MOVED = "gnn_encoder", "dual_encoder", "no_gnn_plus"
 
 
 def build(folder: Path) -> None:
-    """Build M_de, its mean with labelled queries, and a GNN-encoder, in the current folder `folder`."""
+    """Build M_de, a copy of its index as that of a closed form, and a GNN-encoder, in the current folder `folder`."""
     shutil.copytree(ROOT / "tests" / "tiny", folder / "tests" / "tiny")
     declare(folder)
     more = "cache_passages.dtype=float32", "encoder.dropout=0.0", "mgt.edge_features=none", "mgt.labels=true"
@@ -35,13 +35,13 @@ def build(folder: Path) -> None:
     for system in (BASE, SYSTEM):
         call_stage("build_index", system)
     for place in (project.embeddings, project.index):
-        shutil.copytree(place(BASE), place(MEAN))
+        shutil.copytree(place(BASE), place(MOVED))
 
 
 def _save_models(params: Params) -> None:
     encoder = DualEncoder.from_pretrained(params.encoder)
     _disturb(encoder, seed=1)
-    for system in (BASE, CONTROL):  # from the control labels_alone has its E_Q
+    for system in (BASE, CONTROL):  # from the control no_gnn_plus has its E_Q
         encoder.save(project.encoder(system))
     encoder.save(project.GNN / "encoder")
     CrossEncoder.from_pretrained(params.encoder.model, params.encoder).save(project.CROSS_ENCODER)

@@ -125,7 +125,7 @@ BUILT = "not built yet; `bash scripts/reproduce.sh` builds the main branch, `dvc
         (["search", "  "], "the query is empty"),
         (["search", "\udcff"], "the query '\\udcff' is not UTF-8: convert it"),
         (["search", "x", "--system", "dual_encoder"], f"data/indexes/dual_encoder/manifest.json: {BUILT}"),
-        (["search", "x", "--system", "bm25"], "data/indexes/bm25: 'bm25' must be one of untouched, "),
+        (["search", "x", "--system", "bm25"], "--system is 'bm25': must be one of untouched, "),
         (["search", "x", "--hybrid"], f"data/runs/hybrid/choice.json: {BUILT}"),
         (["search", "x", "--top", "0"], "Invalid value for '--top' / '-k': "),
         (["search", "two", "words"], "Got unexpected extra argument(s) (words); `gnn-encoder search --help` says what"),

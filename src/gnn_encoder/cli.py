@@ -51,7 +51,7 @@ def command(*examples: str) -> Callable[[Callable[..., None]], Callable[..., Non
     return app.command(epilog="\n".join(["\b", "Examples:", *shown]))
 
 
-ALL = "all"  # instead of a branch
+ALL = "all"  # instead of a branch, or of a system that is served
 FUSED = "Fuse with BM25 and the training queries"
 
 
@@ -64,6 +64,7 @@ def search(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a query.")] = False,
 ) -> None:
     """Print the best passages for a query."""
+    _check_systems([system or MAIN])
     from gnn_encoder.searcher import Searcher
 
     if hybrid and system is None:
@@ -237,11 +238,20 @@ def export(
     What is written is its query encoder (sentence-transformers), its passages' vectors (parquet, faiss), or its
     passages, queries and judgements (beir).
     """
+    _check_systems([system])
     from gnn_encoder.export import export_system
 
     for path in export_system(system, to, folder):
         typer.echo(path)
     _tell_other_data()
+
+
+def _check_systems(names: list[str], also: str = "") -> None:
+    """Refuse what is no dense system, before torch is loaded, which takes seconds."""
+    for name in names:
+        if name not in (known := registry().dense):
+            told = f"must be {also}one of {', '.join(known)}"
+            raise UserError(f"--system is {name!r}: {told}; --hybrid asks BM25 and the log beside it")
 
 
 def _tell_other_data() -> None:
@@ -273,6 +283,7 @@ def serve(
 
     A page at / searches and explains.
     """
+    _check_systems([name for name in system or [] if name != ALL], f"{ALL} or ")
     try:
         from gnn_encoder import serve as service
     except ModuleNotFoundError as error:

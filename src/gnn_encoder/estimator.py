@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, Self, get_type_hints
 
 import numpy as np
 import polars as pl
-import torch
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError, create_model
 from safetensors import SafetensorError
@@ -31,7 +30,7 @@ from gnn_encoder.pipeline.section import Section, described
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.batches import WINDOW
 from gnn_encoder.text.device import device
-from gnn_encoder.text.pretrained import TEMPERATURES
+from gnn_encoder.text.pretrained import TEMPERATURES, fork_rng
 from gnn_encoder.train.dev import retrieved_pairs
 from gnn_encoder.train.examples import examples_from_candidates, to_examples
 from gnn_encoder.train.loop import History
@@ -143,7 +142,7 @@ class GNNEncoder:
         """The same of data that are checked. After an error, halfway too, the estimator is as it was."""
         mgt, (m, d) = self._section(data), data.passages.shape
         data.check_sizes(self.k, self.beta)
-        with torch.random.fork_rng(range(torch.cuda.device_count())):
+        with fork_rng():
             gnn = new_gnn(mgt, (d, None), self.similarity, seed=self.seed, heads=self.heads)  # refuses heads
         training, asked = of_length_1(data.nodes[: data.training]), of_length_1(data.dev_queries)
         if again := int((array_top_k(training, asked, 1)[1] > 0.99999).sum()):
@@ -163,10 +162,7 @@ class GNNEncoder:
         supervision = supervise(examples, dev, mgt, mgt.alone, self.seed)
         cached = CachedEmbeddings(data.nodes, data.dev_queries[dev.queries])
         factor = new_factor(1 / (self.temperature or TEMPERATURES[self.similarity]))
-        with (
-            torch.random.fork_rng(range(torch.cuda.device_count())),
-            TemporaryDirectory(prefix="gnn-encoder-") as folder,
-        ):
+        with fork_rng(), TemporaryDirectory(prefix="gnn-encoder-") as folder:
             how: dict[str, Any] = {"factor": factor, "mgt": mgt, "folder": Path(folder)}
             history = train_on_embeddings(gnn, (near, near), supervision, cached, **how)  # section 3.4
         self._set(gnn, graph, data.nodes, data.pairs, CorpusGNN(gnn, near, data.nodes).interactive)

@@ -32,7 +32,7 @@ from gnn_encoder.search.exact import MISSING, array_top_k, top
 from ..built import BASE
 from ..texts import pairs
 
-FORMS = {"query_mean": "mean", "nudge_n": "nudge_n", "closed_form": "closed_form"}
+FORMS = ("nudge_n", "closed_form", "query_bank")
 SYSTEMS = (*FORMS, "logged_neighbours", "hybrid")
 
 
@@ -40,9 +40,11 @@ def write(system: str, params: Params, target: Path, **others: Path) -> None:
     """What the stage `controls` does for a system on a base, without DVC; `others`: dense systems and their runs."""
     target.mkdir(exist_ok=True)
     dev, runs = controls.dev_queries(params), project.runs(BASE)
-    queries = Encoded.of(BASE, runs, params.encoder)
+    queries = Encoded.of(BASE, runs, params)
     if system in FORMS:
-        controls.write_closed_forms(queries, {system: (FORMS[system], target)}, target / "matrix", dev, params)
+        plus, matrix = target / "plus", target / "matrix"
+        plus.mkdir()
+        controls.write_closed_forms(queries, {system: (system, target)}, plus, matrix, dev, params)
         return
     logged = controls.rank_with_log(queries, dev, params)
     if system == "hybrid":
@@ -65,12 +67,18 @@ def params(built_copy: Path) -> Params:
     return found
 
 
-@pytest.mark.parametrize("system", ["query_mean", "logged_neighbours", "hybrid"])
+@pytest.mark.parametrize("system", ["closed_form", "logged_neighbours", "hybrid"])
 def test_only_training_labels_are_used(params: Params, system: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ones = {"LOG_WEIGHTS": (1.0,), "NEIGHBOURS": (2,), "TEMPERATURES": (0.1,), "BM25_WEIGHTS": (0.5,)}
     for name, value in ones.items():
         monkeypatch.setattr(hybrid, name, value)
-    monkeypatch.setattr(closed_form, "MEAN_WEIGHTS", (0.3,))
+    for room, name, value in (
+        (closed_form, "STEPS", (0.3,)),
+        (closed_form, "RIDGES", (None,)),
+        (closed_form, "POWERS", (1.0,)),
+        (controls, "WEIGHTS", (0.3,)),
+    ):
+        monkeypatch.setattr(room, name, value)
 
     def written() -> dict[Path, str]:
         shutil.rmtree("written", ignore_errors=True)
@@ -104,9 +112,10 @@ def test_the_value_on_dev_is_that_of_the_run(params: Params, system: str, by_ans
     assert choice.chosen.value == pytest.approx(value, abs=1e-12)
     assert choice.chosen.value == max(one.value for one in choice.tried) and choice.queries == 15
     if system in FORMS:
-        rows, matrix = judge.judged_rows(), open_matrix(Path("written/matrix"))
+        rows, matrix, plus = judge.judged_rows(), open_matrix(Path("written/matrix")), read_choice(Path("written/plus"))
         found, _ = array_top_k(matrix, np.load(project.asked(BASE, "dev"))[rows], 10)
-        assert choice.chosen.value == pytest.approx(*judge.means([found], rows, "RR@10"), abs=1e-12)
+        assert plus.chosen.value == pytest.approx(*judge.means([found], rows, "RR@10"), abs=1e-12)
+        assert plus.chosen.value == max(one.value for one in plus.tried)
 
 
 def test_neighbours_do_not_bring_a_query_to_itself(params: Params) -> None:

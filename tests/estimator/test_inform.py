@@ -15,7 +15,7 @@ from gnn_encoder.base.matrix import Matrix
 from ..project import printed, refusal
 from .data import DATA, M
 
-ROWS = ("as they came", "mean of labelled queries", "NUDGE-N", "closed form", "GNN-encoder")
+ROWS = ("as they came", "NUDGE-N", "closed form", "GNN-encoder", "the best of these − query bank")
 VECTORS = {"passages": DATA.passages, "queries": DATA.queries, "dev-queries": DATA.dev}
 LABELS = {"qrels": DATA.labels, "dev-qrels": DATA.dev_labels}
 
@@ -41,7 +41,7 @@ def inform(given: dict[str, str]) -> str:
 
 
 def table(told: str) -> dict[str, float]:
-    return {name: float(line[28:41]) for line in told.splitlines() for name in ROWS if line.startswith(name + " ")}
+    return {name: float(line[30:43]) for line in told.splitlines() for name in ROWS if line.startswith(name + " ")}
 
 
 def test_row_numbers_and_ids_give_the_same(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ import shutil
 from contextlib import chdir, redirect_stderr
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import polars as pl
@@ -34,7 +35,7 @@ BRANCH = tuple(registry().branches["gnn_encoder"].systems)
 RANKINGS = dict.fromkeys(BRANCH, [[0, 1, 2]] * 3) | {
     "bm25": [[1, 0, -1], [-1, -1, -1], [0, 1, 2]],
     "untouched": [[1, 0, 2], [0, 1, 2], [0, 1, 2]],
-    "query_mean": [[0, 1, 2], [1, 0, 2], [0, 1, 2]],
+    "nudge_n": [[0, 1, 2], [1, 0, 2], [0, 1, 2]],
     "gnn_encoder": [[0, 1, 2], [1, 0, 2], [3, 0, 1]],
     "pair_no_psr": [[0, 1, 2], [0, 1, 2], [0, 1, 2]],
     "pair": [[0, 1, 2], [1, 0, 2], [2, 0, 1]],
@@ -61,7 +62,7 @@ def write_queries(split: str, answers: list[list[str]], texts: list[str] = ["wha
     write(project.queries(split), QUERIES, [f"q{i}" for i in range(len(answers))], texts[: len(answers)], answers)
 
 
-def query_properties(params: Params) -> dict[str, Properties]:
+def query_properties(params: Params, retrieved: Any) -> dict[str, Properties]:
     """In the place of what needs a model."""
     thirds = ["lower third", "middle third", "upper third"]
     labels = {"similarity": thirds, "labelled": ["no", "no", "yes"], "cut": ["yes", "yes", None]}
@@ -84,7 +85,7 @@ def evaluate(folder: Path, branch: str = "gnn_encoder") -> str:
         patch.setattr(logging.root, "handlers", [])  # so that the stage makes its own, which writes to stderr
         patch.setattr("gnn_encoder.evaluate.slices.query_properties", query_properties)
         patch.setattr("gnn_encoder.evaluate.slices.asked_again", asked_again)
-        call_stage("evaluate", branch, informed=lambda params: INFORMED)
+        call_stage("evaluate", branch, open_graph=lambda: Mock(), informed=lambda params: INFORMED)
     logging.root.setLevel(level)
     return told.getvalue()
 

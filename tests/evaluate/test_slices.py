@@ -74,12 +74,16 @@ def test_judged_by_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         write(project.qrels(split), QRELS, ["a"], ["p0"], [0])
     write(project.POSITIVES, QRELS, ["c", "a"], ["p1", "p0"], [1, 1])
     read: Any = SimpleNamespace(is_cut=lambda rows: rows % 2 == 1, length=5)
-    known = np.array([0.3, 0.2, 0.1]), np.array([1, 2]), read
+    known = np.array([0.3, 0.2, 0.1]), np.array([1, 2]), read, np.array([0, 2])
     (dev, _), (test, about) = (slices.properties_of(split, *known) for split in ("dev", "test"))
     third = {"a": "upper third", "b": "middle third", "c": "lower third"}
-    assert dev.rows() == [("a", third["a"], "no", "no"), ("b", third["b"], None, None), ("c", third["c"], "yes", "yes")]
+    assert dev.rows() == [
+        ("a", third["a"], "no", "no", "yes"),
+        ("b", third["b"], *[None] * 3),
+        ("c", third["c"], "yes", "yes", "no"),
+    ]
     assert test.rows() == list(third.items())
-    assert about == About(thirds=(0.2, 0.3), passage_length=5, left_out=("labelled", "cut"))
+    assert about == About(thirds=(0.2, 0.3), passage_length=5, left_out=("labelled", "cut", "retrieved"))
 
 
 @pytest.mark.usefixtures("built_copy")
@@ -90,7 +94,7 @@ def test_the_stage() -> None:
     every = ("train", "dev", "test")
     judged = {split: pl.read_parquet(project.qrels(split)).filter(pl.col("grade") > 0) for split in every}
     write_table(project.POSITIVES, QRELS, [judged["dev"].to_arrow()])
-    found_by_split = slices.query_properties(params)
+    found_by_split = slices.query_properties(params, retrieved := np.arange(0, 120, 3))
 
     queries = {split: pl.read_parquet(project.queries(split)) for split in judged}
     training = encoder.embed_queries(queries["train"]["text"].to_list())
@@ -99,7 +103,7 @@ def test_the_stage() -> None:
     for split in ("dev", "test"):
         found, about = found_by_split[split]
         assert sorted(found["qid"]) == sorted(set(judged[split]["qid"])) and len(found) == 15
-        for qid, third, labelled, cut in found.iter_rows():
+        for qid, third, labelled, cut, edges in found.iter_rows():
             (text,) = queries[split].filter(qid=qid)["text"]
             place, ends = THIRDS.index(third), (-1.0, *about.thirds, 1.01)
             nearest = float((training @ encoder.embed_queries([text])[0]).max())
@@ -107,6 +111,8 @@ def test_the_stage() -> None:
             relevant = judged[split].filter(qid=qid)["pid"]
             assert labelled == ("yes" if set(judged["train"]["pid"]).intersection(relevant) else "no")
             lengths = [len(encoder.tokenizer(texts[pid])["input_ids"]) for pid in relevant]
+            rows = [[pid for pid, *_ in passages].index(pid) for pid in relevant]
+            assert edges == ("yes" if np.isin(rows, retrieved).any() else "no")
             assert cut == ("yes" if max(lengths) > params.encoder.passage_length else "no")
         assert [found[name].n_unique() for name in ("similarity", "labelled", "cut")] == [3, 2, 2]
 

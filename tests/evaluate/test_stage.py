@@ -26,7 +26,7 @@ def test_metrics(measured: Path) -> None:
     reciprocal_ranks = dict.fromkeys(BRANCH, (1 + 1 / 2 + 1 / 3) / 3) | {
         "bm25": (1 / 2 + 0 + 1 / 3) / 3,
         "untouched": (1 / 2 + 1 / 2 + 1 / 3) / 3,
-        "query_mean": (1 + 1 + 1 / 3) / 3,
+        "nudge_n": (1 + 1 + 1 / 3) / 3,
         "gnn_encoder": (1 + 1 + 0) / 3,
     }
     assert tuple(metrics) == BRANCH
@@ -52,25 +52,28 @@ def test_slices_and_the_claim(measured: Path) -> None:
     assert (no["queries"], no["means"]["dual_encoder"], tuple(no["means"])) == (2, 0.75, BRANCH)
     assert no["against"]["gnn_encoder"]["difference"] == 0.25 and "dual_encoder" not in no["against"]
     assert found["slices"]["cut"]["yes"]["queries"] == 2, "q2 has no label"
-    assert (claim["best"], claim["better"]) == ("query_mean", {})
-    assert claim["against"]["query_mean"]["test"]["difference"] == pytest.approx(-1 / 9, abs=1e-12)
+    assert (claim["best"], claim["better"]) == ("nudge_n", {})
+    assert claim["against"]["nudge_n"]["test"]["difference"] == pytest.approx(-1 / 9, abs=1e-12)
     thirds = {
-        "lower third (below 0.500)": "100.0 | 100.0, +0.0",
-        "middle third (0.500 to 0.750)": "50.0 | 100.0, +50.0",
-        "upper third (from 0.750)": "33.3 | 0.0, -33.3",
+        "lower third (below 0.500)": ("100.0", "100.0, +0.0"),
+        "middle third (0.500 to 0.750)": ("50.0", "100.0, +50.0"),
+        "upper third (from 0.750)": ("33.3", "0.0, -33.3"),
     }
+    wide = "[-100.0, +100.0], p = 1.00"
     for line in (
-        "| Slice | queries | M_de | GNN-encoder |",
-        *(f"| nearest training query: {one} | 1 | {of} [-100.0, +100.0], p = 1.00 |" for one, of in thirds.items()),
-        "| a relevant passage is cut: yes | 2 | 75.0 | 100.0, +25.0 [-292.7, +342.7], p = 1.00 |",
+        "| Slice | queries | M_de | control without GNN | GNN-encoder |",
+        *(
+            f"| nearest training query: {one} | 1 | {base} | {base}, +0.0 {wide} | {of} {wide} |"
+            for one, (base, of) in thirds.items()
+        ),
+        "| a relevant passage is cut: yes | 2 | 75.0 | 75.0, +0.0 [+0.0, +0.0], p = 1.00 | "
+        "100.0, +25.0 [-292.7, +342.7], p = 1.00 |",
     ):
         assert told.count(line) == 2, "on both splits"
-    assert told[-9].startswith("GNN-encoder's RR@10 above control + mean of labelled queries, ")
-    assert claim["with_labels"]["test"]["difference"] == pytest.approx(-1 / 6, abs=1e-12), (
-        "1, 1/2, 1/3 beside 1, 1, 1/3"
-    )
-    assert told[-5].startswith("GNN-encoder + labels (--system gnn_labels) above control + mean of labelled queries: ")
-    again = dict.fromkeys(("untouched", "dual_encoder", "no_gnn", "labels_alone", "gnn_labels"), 0.5)
+    assert told[-9].startswith("GNN-encoder's RR@10 above control, NUDGE-N, ")
+    assert claim["plus"]["test"]["difference"] == pytest.approx(-1 / 6, abs=1e-12), "1, 1/2, 1/3 beside 1, 1, 1/3"
+    assert told[-5].startswith("GNN-encoder + labels − query bank (--system gnn_encoder_plus) above control, NUDGE-N: ")
+    again = dict.fromkeys(("untouched", "dual_encoder", "no_gnn", "no_gnn_plus", "gnn_encoder_plus"), 0.5)
     again["gnn_encoder"] = 0.25
     assert claim["again"] == again, "those with an index"
     assert told[-3].startswith(

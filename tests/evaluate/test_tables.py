@@ -51,9 +51,9 @@ def test_results_in_the_terminal() -> None:
     odd = Table(title="", columns=["x"], rows=[["a|b\nc"]], note="d")
     assert markdown(odd) == "| x      |\n| ------ |\n| a/b, c |\n\nd"
     assert tables.results_table("pair", "dev", means, {}, "RR@10").columns == ["System", "RR@10", "R@5"]
-    means = {"no_gnn": {"RR@10": 0.4}, "query_mean": {"RR@10": 0.4}, "nudge_n": {"RR@10": 0.5}}
+    means = {"no_gnn": {"RR@10": 0.4}, "nudge_n": {"RR@10": 0.4}, "closed_form": {"RR@10": 0.5}}
     noted = tables.results_table("gnn_encoder", "dev", means, {}, "RR@10").note
-    assert noted == "Dev chose that these change nothing: control + mean of labelled queries."
+    assert noted == "Dev chose that these change nothing: control, NUDGE-N."
     assert [tables.shortened(one, 9) for one in ("one\n two", "one two three")] == ["one two", "one two …"]
 
 
@@ -79,7 +79,7 @@ def claim(**others: list[float]) -> Claim:
         "untouched": [0.0] * 3,
         "dual_encoder": [1.0, 0.5, 0.25],
         "no_gnn": [0.5, 0.5, 0.5],
-        "query_mean": [1.0, 0.5, 0.5],
+        "nudge_n": [1.0, 0.5, 0.5],
         "logged_neighbours": [0.0] * 3,
         "gnn_encoder": [1.0, 1.0, 0.5],
         "hybrid": [1.0, 1.0, 0.5],
@@ -89,17 +89,17 @@ def claim(**others: list[float]) -> Claim:
 
 def test_the_rival_is_the_best_on_dev_that_costs_the_same() -> None:
     found = claim(logged_neighbours=[1.0] * 3)
-    assert (found.best, list(found.better)) == ("query_mean", ["logged_neighbours"]), "a second look-up is no rival"
-    assert list(found.against) == ["query_mean", "no_gnn"], "and the control"
-    against = found.against["query_mean"]["dev"]
+    assert (found.best, list(found.better)) == ("nudge_n", ["logged_neighbours"]), "a second look-up is no rival"
+    assert list(found.against) == ["nudge_n", "no_gnn"], "and the control"
+    against = found.against["nudge_n"]["dev"]
     assert against.difference == pytest.approx(1 / 6)
     assert against.p == against.p_holm, "one comparison, not corrected"
     best, control, advice, again = claim_sentences(found)
     assert best == (
-        "GNN-encoder's RR@10 above control + mean of labelled queries, the best on dev of one vector and no graph: "
+        "GNN-encoder's RR@10 above control, NUDGE-N, the best on dev of one vector and no graph: "
         "test +16.7 [-55.0, +88.4], p = 0.42; dev +16.7 [-55.0, +88.4], p = 0.42."
     )
-    told = "GNN-encoder's RR@10 above control without GNN, which trains as long: test +33.3 [-38.4, "
+    told = "GNN-encoder's RR@10 above control without GNN, which trains as long as its phase two: test +33.3 [-38.4, "
     assert control.startswith(told)
     assert advice.endswith("try `gnn-encoder search --hybrid`.") and len(claim_sentences(claim())) == 3
     assert again == "RR@10 of training queries that are asked again: M_de 50.0, GNN-encoder 75.0."

@@ -139,7 +139,7 @@ def test_an_experiment_reruns_what_depends_on_it(project: Any, copy_of: Callable
     after = copy.hashes("data")
     changed = {name for name in before | after if before.get(name) != after.get(name)}
     kinds = ("embeddings", "indexes", "runs", "measures", "evaluation")
-    made = "gnn_encoder", "gnn_labels", "no_gnn"
+    made = "gnn_encoder", "gnn_encoder_plus", "no_gnn"
     depends = tuple(f"data/{kind}/{system}/" for kind in kinds for system in made)
     depends += ("data/mgt/", "data/no_gnn/", "data/runs/hybrid/")
     assert changed and all(name.startswith(depends) for name in changed)

@@ -53,7 +53,7 @@ def test_systems() -> None:
         "examples": read_column(project.queries("dev"), "text").to_list()[:6],
     }
     names = [one["name"] for one in client("all").get("/systems").json()["systems"]]
-    assert names == ["gnn_encoder", "dual_encoder", "labels_alone"]
+    assert names == ["gnn_encoder", "dual_encoder", "no_gnn_plus"]
 
 
 def test_an_explanation_is_what_the_network_computes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ query asks for a labelled passage, by ranking these lower, and no training query
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby, product
 from typing import Any, Self
 
@@ -27,9 +27,8 @@ from gnn_encoder.base.matrix import Matrix, Rows, Scores, array_blocks, gather_r
 from gnn_encoder.controls.choose import Setting
 from gnn_encoder.search.exact import Ranking, block_top_k, top
 
-METHODS = MEAN, NUDGE_N, FAMILY = "mean", "nudge_n", "closed_form"
+METHODS = NUDGE_N, FAMILY = "nudge_n", "closed_form"
 # Of each the value that changes least comes first: of equally good ones it is taken.
-MEAN_WEIGHTS = (0.0, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.5)
 GAMMAS = tuple(0.02 * step for step in range(25))  # the paper's grid
 RIDGES = (None, 0.3, 3.0, 30.0)  # lambda in mean eigenvalues of C; None: without whitening
 POWERS = (1.0, 0.75, 0.5, 0.0)  # a
@@ -254,10 +253,6 @@ def settings_of(
     NUDGE-N is about vectors of length 1 (`unit_length`): of others it moves none. The family finds its best member
     itself. `pairs`: what is relevant for the dev queries of `unmoved`, columns query, passage.
     """
-    if method == MEAN:
-        weights = [Setting(weight=weight) for weight in MEAN_WEIGHTS]
-        form = ClosedForm(whitener=whitener(labelled.moment, None), unit_length=unit_length)
-        return weights, lambda one: replace(form, weight=float(one["weight"])).moved(labelled)
     if method == NUDGE_N:
         gammas = [Setting(gamma=gamma) for gamma in (GAMMAS if unit_length else GAMMAS[:1])]
         return gammas, lambda one: labelled.nudged(float(one["gamma"]))

@@ -1,28 +1,30 @@
 """The controls, made of artifacts where they lie; dev queries choose their settings."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from gnn_encoder.base.files import fingerprint, write_json
 from gnn_encoder.base.judgements import Identical, relevant_pairs, with_rows
-from gnn_encoder.base.matrix import Matrix, Origin, open_matrix
+from gnn_encoder.base.matrix import Matrix, Origin, array_blocks, open_matrix
 from gnn_encoder.base.runs import as_matrices, read_run, write_ranking
 from gnn_encoder.base.tables import count_rows
 from gnn_encoder.controls import hybrid
 from gnn_encoder.controls.choose import CHOICE, Choice, DevQueries, Setting, best_on_dev, ranked_anew
-from gnn_encoder.controls.closed_form import DEPTH, LabelledPassages, Unmoved, settings_of
+from gnn_encoder.controls.closed_form import DEPTH, FAMILY, METHODS, LabelledPassages, Unmoved, settings_of
+from gnn_encoder.controls.query_bank import BY_BANK, WEIGHTS, QueryBank, drawn
 from gnn_encoder.evaluate.judge import Judgements
 from gnn_encoder.evaluate.measures import cutoff, parse
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Encoder, Params
+from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.project import HYBRID, LEXICAL
-from gnn_encoder.search.exact import Ranking
+from gnn_encoder.search.exact import Ranking, array_top_k
 from gnn_encoder.text.corpus import embed_queries, load_encoder, transform_corpus
 from gnn_encoder.text.encoder import DualEncoder
 
@@ -38,19 +40,27 @@ class Encoded:
     unit_length: bool  # of the system's embeddings
     labels: pl.DataFrame  # columns query, the place of a labelled training query, and passage
     labelled: Matrix  # (n, d), the labelled training queries
+    bank: Matrix  # (at most BANK, d), training queries drawn at random
+    scale: float  # 1 / temperature
     splits: Mapping[str, Matrix]  # split -> its queries, (queries of the split, d)
 
     @classmethod
-    def of(cls, base: str, runs: Path, section: Encoder) -> Self:
-        """Read what lies beside the system's runs, and embed the labelled queries."""
-        encoder, pairs = load_encoder(project.encoder(base), section), relevant_pairs(*project.tables("train"))
+    def of(cls, base: str, runs: Path, params: Params) -> Self:
+        """Read what lies beside the system's runs, and embed the labelled queries and the bank."""
+        encoder, pairs = load_encoder(project.encoder(base), params.encoder), relevant_pairs(*project.tables("train"))
         rows, places = np.unique(pairs["query"].to_numpy(), return_inverse=True)
+        table = project.queries("train")
+        bank = drawn(count_rows(table), params.seed)
+        read = np.union1d(rows, bank)
+        vectors = embed_queries(encoder, table, params.encoder.batch_tokens, read)
         return cls(
             base=base,
             runs=runs,
             unit_length=encoder.settings.similarity == "cosine",
             labels=pairs.with_columns(query=pl.Series(places)),
-            labelled=embed_queries(encoder, project.queries("train"), section.batch_tokens, rows),
+            labelled=vectors[np.searchsorted(read, rows)],
+            bank=vectors[np.searchsorted(read, bank)],
+            scale=encoder.scale,
             splits={split: np.load(runs / project.asked(base, split).name) for split in project.JUDGED},
         )
 
@@ -81,14 +91,19 @@ def write_control(folder: Path, system: str, choice: Choice, rankings: Mapping[s
 
 
 def write_closed_forms(
-    queries: Encoded, methods: Mapping[str, tuple[str, Path]], matrix: Path, dev: DevQueries, params: Params
+    queries: Encoded,
+    reordered: Mapping[str, tuple[str, Path]],
+    plus: Path,
+    matrix: Path,
+    dev: DevQueries,
+    params: Params,
 ) -> None:
-    """Write the runs of closed forms, and into `matrix` the passages by the one that is best on dev, with its choice.
+    """Write the runs of closed forms, and into `matrix` the passages by labels and query bank, its choice into `plus`.
 
-    `methods`: system -> its method of `closed_form.METHODS`, and its folder of runs.
+    `reordered`: system -> its `by`, and its folder of runs. Of these closed forms of labels, or of the family if there
+    is none, the best on dev goes into `matrix`.
     """
-    embeddings, dtype = project.embeddings(queries.base), params.cache_passages.dtype
-    passages = open_matrix(embeddings)
+    passages, dtype = open_matrix(project.embeddings(queries.base)), params.cache_passages.dtype
     labelled = LabelledPassages.of(passages, queries.labels, queries.labelled)
     pairs = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
     pairs = pairs.filter(pl.col("query").is_in(dev.rows.tolist()))
@@ -98,21 +113,58 @@ def write_closed_forms(
     sample = queries.splits["dev"][dev.rows], read, own["dev"].of_queries(dev.rows)
     of_sample, depth = Unmoved(passages, labelled, *sample), min(params.retrieve.depth, len(passages))
     unmoved = {split: Unmoved(passages, labelled, of, depth, own[split]) for split, of in queries.splits.items()}
-    made = list[tuple[Choice, Matrix]]()
-    for system, (method, folder) in methods.items():
+    made, by_labels = list[tuple[Choice, Matrix]](), {by: (system, at) for system, (by, at) in reordered.items()}
+    for method in [by for by in METHODS if by in by_labels] or [FAMILY]:
         settings, moved = settings_of(method, labelled, of_sample, pairs, unit_length=queries.unit_length)
         tried = (of_sample.rank(moved(one).astype(dtype).astype(np.float32))[0] for one in settings)  # as on disk
         choice = replace(best_on_dev(settings, tried, dev), facts={"labelled_passages": len(labelled.passages)})
         made.append((choice, moved(choice.setting).astype(dtype).astype(np.float32)))
-        write_control(folder, system, choice, {split: of.rank(made[-1][1]) for split, of in unmoved.items()})
-    choice, best = max(made, key=lambda one: one[0].chosen.value)
+        if method in by_labels:
+            system, folder = by_labels[method]
+            write_control(folder, system, choice, {split: of.rank(made[-1][1]) for split, of in unmoved.items()})
+    for system, (by, folder) in reordered.items():
+        if by == BY_BANK:
+            choice, lower = lowered(passages, queries, lambda first, block: block, dev, params)
+            found = {split: _searched(passages, of, own[split], depth, lower) for split, of in queries.splits.items()}
+            write_control(folder, system, choice, found)
+    of_labels, best = max(made, key=lambda one: one[0].chosen.value)
+    choice, lower = lowered(passages, queries, partial(labelled.place, moved=best), dev, params)
+    choice = replace(choice, facts=of_labels.facts | {f"labels_{name}": one for name, one in of_labels.setting.items()})
+    choice.tell(f"{queries.base}, labels and query bank")
     origin = Origin(
         model_fingerprint=DualEncoder.passage_fingerprint(project.encoder(queries.base)),
-        input_fingerprint=fingerprint(embeddings, *project.tables("train")[:2], **choice.setting),
+        input_fingerprint=fingerprint(
+            project.embeddings(queries.base), *project.tables("train")[:2], **choice.setting, **choice.facts
+        ),
     )
-    put = partial(labelled.place, moved=best)
-    transform_corpus(embeddings, matrix, dtype=dtype, origin=origin, transform=put)
-    write_json(matrix / CHOICE, choice)
+    transform_corpus(project.embeddings(queries.base), matrix, dtype=dtype, origin=origin, transform=lower)
+    write_json(plus / CHOICE, choice)
+
+
+Change = Callable[[int, Matrix], Matrix]  # of a matrix's rows from one on
+
+
+def lowered(
+    passages: NDArray[Any], queries: Encoded, place: Change, dev: DevQueries, params: Params
+) -> tuple[Choice, Change]:
+    """The weight of the query bank that is best on dev, for passages that `place` changes before, and both changes."""
+    m = len(passages)
+    bank = QueryBank.of(
+        lambda: ((at, place(at, one)) for at, one in array_blocks(passages)), m, queries.bank, queries.scale
+    )
+    own, asked = Identical.read(project.IDENTICAL, "dev").of_queries(dev.rows), queries.splits["dev"][dev.rows]
+
+    def by(weight: float) -> Change:  # as on disk
+        dtype = params.cache_passages.dtype
+        return lambda first, block: bank.lower(first, place(first, block), weight).astype(dtype).astype(np.float32)
+
+    tried = (_searched(passages, asked, own, dev.depth, by(weight))[0] for weight in WEIGHTS)
+    choice = best_on_dev([Setting(weight=weight) for weight in WEIGHTS], tried, dev)
+    return choice, by(float(choice.setting["weight"]))
+
+
+def _searched(passages: NDArray[Any], queries: Matrix, own: Identical, k: int, change: Change) -> Ranking:
+    return own.search(lambda wide: array_top_k(passages, queries, wide, change=change), k, len(passages))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +202,7 @@ def write_hybrid(folder: Path, dense: Mapping[str, Path], logged: WithLog, dev: 
     found = (read_ranked(runs, "dev")[0][dev.rows, : dev.depth] for runs in dense.values())
     side = best_on_dev([Setting(system=name) for name in dense], found, dev)
     if (name := str(side.setting["system"])) != logged.base:
-        other = rank_with_log(Encoded.of(name, dense[name], params.encoder), dev, params)
+        other = rank_with_log(Encoded.of(name, dense[name], params), dev, params)
         other.choice.tell(f"{HYBRID}, log beside {name}")
         logged = max(other, logged, key=lambda one: one.choice.chosen.value)
     choice, rankings = logged.choice, logged.rankings

@@ -3,6 +3,7 @@
 similarity  the third that a query is in by its similarity to the nearest training query
 labelled    yes: at least one of its relevant passages is labelled for a training query
 cut         yes: at least one of its relevant passages is longer than what the encoder reads
+retrieved   yes: at least one of its relevant passages has an edge, which a training query retrieved (main branch)
 
 Also what the GNN attends to, by kind of neighbour (Figure 2), queries that it answers and M_de does not (Table 5), and
 whether training queries still find what they are labelled with.
@@ -10,7 +11,8 @@ whether training queries still find what they are labelled with.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gnn_encoder.base.judgements import Identical, relevant_pairs, with_rows
-from gnn_encoder.base.matrix import Rows, of_length_1
+from gnn_encoder.base.matrix import Matrix, Rows, of_length_1
 from gnn_encoder.base.runs import read_run
 from gnn_encoder.base.tables import read_column, with_title
 from gnn_encoder.evaluate.judge import Judgements
@@ -26,18 +28,19 @@ from gnn_encoder.evaluate.measures import Comparison, compare, corrected, interv
 from gnn_encoder.evaluate.tables import NOTHING, Table, are_of_prepared, comparison, shortened
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry, title_of
+from gnn_encoder.pipeline.project import CONTROL, MAIN, REFERENCE, registry, title_of
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.search.faiss_index import PassageIndex
 from gnn_encoder.text import corpus
 from gnn_encoder.text.batches import Inputs
 
-SIMILARITY, LABELLED, CUT = "similarity", "labelled", "cut"
+SIMILARITY, LABELLED, CUT, RETRIEVED = "similarity", "labelled", "cut", "retrieved"
 THIRDS = ("lower third", "middle third", "upper third")
 SHOWN_AS = {
     SIMILARITY: "nearest training query",
     LABELLED: "a relevant passage is labelled in training",
     CUT: "a relevant passage is cut",
+    RETRIEVED: "a training query retrieves a relevant passage",
 }
 ASKED_AGAIN = 1_000  # labelled training queries that are asked again
 DECIMALS = 3  # of a similarity: equal queries must not differ by the noise of the arithmetic
@@ -104,17 +107,24 @@ def asked_again(systems: Iterable[str], name: str, params: Params) -> dict[str, 
     judge, found = Judgements("train"), dict[str, float]()
     rows = np.sort(np.random.default_rng(params.seed).permutation(judge.judged_rows())[:ASKED_AGAIN])
     identical = Identical.read(project.IDENTICAL, "train").of_queries(rows)
+
+    @lru_cache(maxsize=1)  # systems with one encoder stand together
+    def asked(encoder: Path) -> Matrix:
+        opened = corpus.load_encoder(encoder, params.encoder)
+        return corpus.embed_queries(opened, judge.queries, params.encoder.batch_tokens, rows)
+
     for system in systems:
-        encoder = corpus.load_encoder(project.encoder(system), params.encoder)
-        asked = corpus.embed_queries(encoder, judge.queries, params.encoder.batch_tokens, rows)
-        index = PassageIndex.open(project.index(system))
-        ranking, _ = identical.search(partial(index.search, asked), params.retrieve.depth, index.passages)
+        index, queries = PassageIndex.open(project.index(system)), asked(project.encoder(system))
+        ranking, _ = identical.search(partial(index.search, queries), params.retrieve.depth, index.passages)
         (found[system],) = judge.means([ranking], rows, name)
     return found
 
 
-def query_properties(params: Params) -> dict[str, Properties]:
-    """Compare the judged queries of each split with the training queries, by M_de: split -> their properties."""
+def query_properties(params: Params, retrieved: Rows | None) -> dict[str, Properties]:
+    """Compare the judged queries of each split with the training queries, by M_de: split -> their properties.
+
+    `retrieved`: the passages that have edges in the graph, where there is one.
+    """
     section, encoder = params.encoder, corpus.load_encoder(project.encoder(REFERENCE), params.encoder)
     train = corpus.open_queries(project.queries("train"), encoder)
     logged, asked = corpus.embed_queries(encoder, train, section.batch_tokens), corpus.embed_judged(encoder, section)
@@ -122,25 +132,31 @@ def query_properties(params: Params) -> dict[str, Properties]:
     nearest = np.split(cosines.astype(np.float64).round(DECIMALS), np.cumsum([len(one) for one in asked.values()])[:-1])
     labelled = relevant_pairs(*project.tables("train"))["passage"].unique().to_numpy()
     read = corpus.passage_inputs(encoder, corpus.open_passages(encoder))
-    return {split: properties_of(split, of, labelled, read) for split, of in zip(asked, nearest, strict=True)}
+    how = labelled, read, retrieved
+    return {split: properties_of(split, of, *how) for split, of in zip(asked, nearest, strict=True)}
 
 
-def properties_of(split: str, similarities: NDArray[np.float64], labelled: Rows, read: Inputs) -> Properties:
+def properties_of(
+    split: str, similarities: NDArray[np.float64], labelled: Rows, read: Inputs, retrieved: Rows | None
+) -> Properties:
     """The properties of a split's judged queries. A query without a relevant passage has null.
 
     Where answers judge, the relevant passages are those of `first_retrievers`, which knows the dev queries alone. Each
     query of the split has a similarity to the nearest training query; `labelled` are rows of what M_de has `read`.
     """
     judge = Judgements(split)
-    rows, left_out = judge.judged_rows(), (LABELLED, CUT) if judge.by_answers and split != "dev" else ()
+    of_passages = [LABELLED, CUT, *([] if retrieved is None else [RETRIEVED])]
+    rows, left_out = judge.judged_rows(), tuple(of_passages) if judge.by_answers and split != "dev" else ()
     third, bounds = thirds(similarities[rows])
     qids = read_column(judge.queries, "qid")[rows]
     table = pl.DataFrame({"query": pl.Series(rows, dtype=pl.Int32), "qid": qids, SIMILARITY: third})
     if not left_out:
         pairs = relevant_pairs(judge.queries, project.POSITIVES if split == "dev" else judge.qrels, judge.passages)
         found = pairs["passage"].to_numpy()
-        flags = pairs.with_columns(pl.Series(LABELLED, np.isin(found, labelled)), pl.Series(CUT, read.is_cut(found)))
-        flags = flags.group_by("query").agg(pl.col(LABELLED, CUT).any().replace_strict({True: "yes", False: "no"}))
+        values = {LABELLED: np.isin(found, labelled), CUT: read.is_cut(found)}
+        values |= {} if retrieved is None else {RETRIEVED: np.isin(found, retrieved)}
+        flags = pairs.with_columns(**{name: pl.Series(of) for name, of in values.items()})
+        flags = flags.group_by("query").agg(pl.col(of_passages).any().replace_strict({True: "yes", False: "no"}))
         table = table.join(flags, on="query", how="left", maintain_order="left")
     return table.drop("query"), About(thirds=bounds, passage_length=read.length, left_out=left_out)
 
@@ -157,8 +173,9 @@ def thirds(similarities: NDArray[np.float64]) -> tuple[NDArray[np.str_], tuple[f
 
 
 def slices_table(branch: str, found: Sliced, split: str) -> Table:
-    """A row for each slice of a split's queries: a branch's baseline and main system."""
-    shown = [found.baseline, branch]
+    """A row for each slice of a split's queries: a branch's baseline and main system, and what this must be above."""
+    known = next(iter(next(iter(found.slices.values())).values())).means
+    shown = [found.baseline, *(one for one in (CONTROL,) if branch == MAIN and one in known), branch]
     note = (
         f"Differences are from {title_of(found.baseline)}; p is after Holm's correction for all slices of a system. "
         "Similarity to the nearest training query is by M_de. A passage is cut if it has more than "

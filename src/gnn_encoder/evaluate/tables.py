@@ -21,9 +21,9 @@ from gnn_encoder.pipeline.project import (
     LEXICAL,
     LOGGED,
     MAIN,
+    PLUS,
     REFERENCE,
     UNTOUCHED,
-    WITH_LABELS,
     registry,
     title_of,
 )
@@ -187,7 +187,7 @@ class Claim:
     against: dict[str, dict[str, Comparison]]  # `best`, and the control -> split -> the main system minus it
     better: dict[str, dict[str, Comparison]]  # system above the main one on dev -> split -> it minus the main one
     # Records of earlier versions have neither of these.
-    with_labels: dict[str, Comparison] = field(default_factory=dict)  # split -> `WITH_LABELS` minus `best`
+    plus: dict[str, Comparison] = field(default_factory=dict)  # split -> `PLUS` minus `best`
     again: dict[str, float] = field(default_factory=dict)  # system -> mean over training queries that are asked again
 
 
@@ -206,7 +206,7 @@ def claim_of_main(values: pl.DataFrame, measure: str, again: dict[str, float]) -
         best=best,
         against={one: compared(MAIN, one) for one in rivals},
         better={one: compared(one, MAIN) for one in better},
-        with_labels=compared(WITH_LABELS, best) if WITH_LABELS in dev else {},
+        plus=compared(PLUS, best) if PLUS in dev else {},
         again=again,
     )
 
@@ -223,11 +223,15 @@ def claim_sentences(claim: Claim) -> list[str]:
     """
     ours, told = title_of(MAIN), []
     for rival, splits in claim.against.items():
-        what = "the best on dev of one vector and no graph" if rival == claim.best else "which trains as long"
+        what = (
+            "the best on dev of one vector and no graph"
+            if rival == claim.best
+            else "which trains as long as its phase two"
+        )
         told.append(f"{ours}'s {claim.measure} above {title_of(rival)}, {what}: {_compared(splits)}.")
-    if claim.with_labels:
-        named = f"{title_of(WITH_LABELS)} (--system {WITH_LABELS})"
-        told.append(f"{named} above {title_of(claim.best)}: {_compared(claim.with_labels)}.")
+    if claim.plus:
+        named = f"{title_of(PLUS)} (--system {PLUS})"
+        told.append(f"{named} above {title_of(claim.best)}: {_compared(claim.plus)}.")
     for system, splits in claim.better.items():
         told.append(f"{title_of(system)} has more on dev than {ours} ({_compared(splits)}): try {CURES[system]}.")
     if not (again := claim.again):

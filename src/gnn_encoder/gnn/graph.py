@@ -60,6 +60,11 @@ class Graph:
         order = np.lexsort((-self.score, flat))
         self.edges = order.astype(np.int32 if len(order) < 2**31 else np.int64)
 
+    @property
+    def retrieved(self) -> Rows:
+        """The passages that some query retrieved, ascending. All others attend to themselves alone."""
+        return np.flatnonzero(np.diff(self.indptr))
+
     def passage_edges(self, passages: Rows) -> tuple[Rows, Rows]:
         """The edges of some passages, and for each the place of its passage in `passages`, ascending.
 

@@ -197,11 +197,6 @@ class CorpusGNN:
         self.interactive = interactive
         self._interactive = on_device(interactive)
 
-    @property
-    def retrieved(self) -> Rows:
-        """Passages that some query retrieved, ascending. All other passages attend to themselves alone."""
-        return np.flatnonzero(np.diff(self.near.graph.indptr))
-
     def __call__(self, first: int, embeddings: NDArray[Any]) -> Matrix:
         """h'_p of the passages from row `first` on. *Shape:* (b, d) -> (b, d)."""
         return self.inform(self.near.around(np.arange(first, first + len(embeddings))), embeddings)

@@ -102,7 +102,7 @@ REFERENCE = "dual_encoder"  # M_de, which the graph is made with, and which ever
 LEXICAL = "bm25"  # the system that ranks by words
 UNTOUCHED = "untouched"  # the base model as it comes
 CONTROL = "no_gnn"  # M_de trained on without a graph
-WITH_LABELS = "gnn_labels"  # the main system with a closed form of the labels added
+PLUS = "gnn_encoder_plus"  # the main system with what closed forms of labels and queries add
 LOGGED = "logged_neighbours"  # the system that looks up similar logged queries
 HYBRID = "hybrid"  # BM25, a dense system and the log together
 DENSE = ("plain", "views", "shifted", "graph")  # kinds that search vectors
@@ -113,8 +113,8 @@ class System(Section):
 
     title: str
     kind: Literal["lexical", "plain", "shifted", "reordered", "graph", "fused", "views"]
-    # How a reordered system ranks anew: a method of `closed_form.METHODS`, or logged queries.
-    by: Literal["", "mean", "nudge_n", "closed_form", "logged"] = ""
+    # How a reordered system ranks anew: a method of `closed_form.METHODS`, the query bank, or logged queries.
+    by: Literal["", "nudge_n", "closed_form", "query_bank", "logged"] = ""
     base: str = ""  # the system whose vectors a shifted one moves
 
 

@@ -23,8 +23,18 @@ Keys = NDArray[np.int64]  # or a torch.Tensor of int64
 Ranking = tuple[Rows, Scores]  # of passages; *Shape:* (queries, depth) both, best first
 
 
-def array_top_k(matrix: NDArray[Any], queries: Matrix, k: int, *, name: str = "k") -> Ranking:
-    """Rows and scores of the k best; `name`: k's parameter. *Shape:* matrix (m, d), queries (n, d) -> (n, k) each."""
+def array_top_k(
+    matrix: NDArray[Any],
+    queries: Matrix,
+    k: int,
+    *,
+    name: str = "k",
+    change: Callable[[int, Matrix], Matrix] = lambda first, block: block,
+) -> Ranking:
+    """Rows and scores of the k best; `name`: k's parameter; `change`: of the rows from one on, before they are scored.
+
+    *Shape:* matrix (m, d), queries (n, d), change (r, d) -> (r, d) -> (n, k) each.
+    """
     queries = checked(queries, matrix.shape[1], k, len(matrix), name)
     if not len(queries):
         return np.empty((0, k), dtype=np.int64), np.empty((0, k), dtype=np.float32)
@@ -33,8 +43,9 @@ def array_top_k(matrix: NDArray[Any], queries: Matrix, k: int, *, name: str = "k
     best: list[list[Any]] = [[] for _ in parts]  # of each part the best keys so far
     with tqdm(total=len(matrix), desc="search", unit="passage", unit_scale=True, delay=2) as bar:
         for first, block in array_blocks(matrix):
+            changed = change(first, block)
             for i, part in enumerate(parts):
-                keys = [*best[i], engine.nearest(block, part, k) + first]
+                keys = [*best[i], engine.nearest(changed, part, k) + first]
                 best[i] = [engine.least(engine.array.concatenate(keys, axis=1), k)]
             bar.update(len(block))
     return unpack(np.concatenate([engine.ranked(keys) for (keys,) in best]))

@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,12 +127,17 @@ def load_model(name: str, *, dropout: float, kind: Any = None, seed: int = 0, **
         )
     how = {"attn_implementation": attention_implementation(), "use_safetensors": True, "output_loading_info": True}
     model: PreTrainedModel
-    with torch.random.fork_rng(range(torch.cuda.device_count())):
+    with fork_rng():
         torch.manual_seed(seed)
         model, report = open_model(name, kind, config=config, dtype=torch.float32, **how)
     _check_complete(name, model, set(report["missing_keys"]), new_head=bool(options))
     model.config.name_or_path = ""  # else a saved encoder-decoder would hold a path of this machine
     return model
+
+
+def fork_rng() -> AbstractContextManager[None]:
+    """A block after which torch's generators are as before; it names the GPUs, since torch warns of several."""
+    return torch.random.fork_rng(range(torch.cuda.device_count()))
 
 
 def _encoding(name: str, config: PretrainedConfig) -> Any:
