@@ -3,6 +3,8 @@
 python scripts/results.py record NAME ...    # in a clone that has run; --help says what a record holds
 python scripts/results.py check NAME         # in a clone that ran NAME's command; `default`: of the committed metrics/
 python scripts/results.py tables             # of README.md and docs/results.md: no number in them is typed by hand
+
+A record holds parameters, metrics, and of every judged query the measure that is tested: `values.parquet`.
 """
 
 import json
@@ -13,12 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import polars as pl
 import typer
+import yaml
 
 from gnn_encoder.base.errors import UserError, report_errors
 from gnn_encoder.base.files import read_json, write_json
-from gnn_encoder.evaluate.measures import Means
-from gnn_encoder.evaluate.tables import NOTHING, Claim, Table, difference, markdown, of_other_data, points
+from gnn_encoder.evaluate.measures import Means, compare, parse
+from gnn_encoder.evaluate.tables import NOTHING, Claim, Table, difference, markdown, of_other_data, p_value, points
+from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import (
     CONTROL,
@@ -29,10 +34,24 @@ from gnn_encoder.pipeline.project import (
     PLUS,
     REFERENCE,
     UNTOUCHED,
+    registry,
     title_of,
 )
 
 RESULTS, DEFAULT = Path("results"), "default"
+SEEDS = DEFAULT, "default_14", "default_15"
+PAIRS = [  # of the table of differences over these
+    ("gnn_encoder", "dual_encoder"),
+    ("gnn_encoder", "no_gnn"),
+    ("gnn_encoder", "query_bank"),
+    ("gnn_encoder_plus", "no_gnn_plus"),
+    ("gnn_encoder_plus", "gnn_encoder"),
+    ("closed_form", "no_gnn"),
+    ("query_bank", "no_gnn"),
+    ("no_gnn_plus", "no_gnn"),
+    ("hybrid", "gnn_encoder_plus"),
+    ("dual_encoder", "untouched"),
+]
 TOLERANCE = 0.01  # what another processor, which rounds otherwise, may change of a measure
 SHOWN = DEFAULT, "tldr", "bible"  # records that the README's table has
 app = typer.Typer(help=str(__doc__).replace("\n\n", "\n\n\b\n"), add_completion=False, rich_markup_mode=None)
@@ -56,13 +75,20 @@ def record(
     name: str, title: Told, data: Told, command: Told, processor: Told, minutes: Annotated[float, typer.Option()]
 ) -> None:
     """Copy what a run in this clone has measured."""
-    target = RESULTS / name
+    target, params = RESULTS / name, load_params()
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(METRICS / MAIN, target / "metrics" / MAIN)
-    text = Path("params.yaml").read_text(encoding="utf-8")
-    if path := load_params().data.path:
-        text = re.sub(rf"^(# Made by: .*|  path: .*){re.escape(path)}", r"\1FOLDER", text, flags=re.M)
-    (target / "params.yaml").write_text(text, encoding="utf-8")
+    target.mkdir(parents=True)
+    if name != DEFAULT:  # whose parameters and metrics are the project's
+        shutil.copytree(METRICS / MAIN, target / "metrics" / MAIN)
+        text = Path("params.yaml").read_text(encoding="utf-8")
+        if path := params.data.path:
+            text = re.sub(rf"^(# Made by: .*|  path: .*){re.escape(path)}", r"\1FOLDER", text, flags=re.M)
+        (target / "params.yaml").write_text(text, encoding="utf-8")
+    (tested,) = parse([params.evaluate.significance])
+    systems = registry().branches[MAIN].systems
+    values = pl.concat(pl.read_parquet(project.measured(one) / project.VALUES) for one in systems)
+    values = values.filter(measure=tested).pivot("system", index=["split", "qid"], values="value", maintain_order=True)
+    values.write_parquet(target / "values.parquet", compression="zstd")
     commit = subprocess.check_output(["git", "rev-parse", "--short=8", "HEAD"], text=True).strip()
     found = Record(title=title, data=data, command=command, commit=commit, processor=processor, minutes=minutes)
     write_json(target / "record.json", found)
@@ -71,6 +97,17 @@ def record(
 @app.command()
 def check(name: str) -> None:
     """Print this clone's scores beside the recorded ones; fails if one differs by more than the tolerance."""
+    if not (RESULTS / name).is_dir():
+        names = ", ".join(sorted(path.name for path in RESULTS.iterdir()))
+        raise UserError(f"{RESULTS / name}: no such result; name one of {names}")
+    if name != DEFAULT:
+        both = [
+            yaml.safe_load(Path(of, "params.yaml").read_text(encoding="utf-8"))["data"] for of in (".", RESULTS / name)
+        ]
+        if other := [key for key, value in both[0].items() if key != "path" and value != both[1].get(key)]:
+            raise UserError(
+                f"params.yaml, data: other {', '.join(other)} than of {name}; run its command in this clone first"
+            )
     # Of a clone in which nothing ran, metrics/ are the committed ones.
     if told := of_other_data(load_params(), REFERENCE):
         raise UserError(f"{METRICS / MAIN}: {told}; run it first")
@@ -105,12 +142,12 @@ def readme_table() -> Table:
         "base model, untouched",
         "M_de, the dual-encoder that GNN-encoder starts from",
         "the control: M_de trained on by the same loss, without a graph",
-        "the best formula of labels, chosen on dev, without a graph",
+        "the control with labels and query bank: the best without a graph, on dev",
         "**GNN-encoder**",
-        "**GNN-encoder + labels**, added by the same formulas",
+        "**GNN-encoder with labels and query bank**",
         "GNN-encoder above the control",
-        "with labels, above the best formula without a graph",
-        "hybrid of BM25, dense and training queries: two look-ups more",
+        "with labels and query bank, above the best without a graph",
+        "hybrid of BM25, dense and training queries: one or two look-ups more",
     ]
     rows = [list(row) for row in zip(labels, *map(scores, SHOWN), strict=True)]
     titles = [read_json(RESULTS / name / "record.json", Record).title for name in SHOWN]
@@ -119,8 +156,8 @@ def readme_table() -> Table:
 
 def sets_table() -> Table:
     """All recorded results, a row each."""
-    columns = ["set", "data", "M_de", "control", "best without a graph", "GNN-encoder", "+ labels"]
-    columns += ["above the control", "with labels above the best", "hybrid", "minutes", "made by"]
+    columns = ["set", "data", "M_de", "control", "best without a graph", "GNN-encoder", "+ labels − query bank"]
+    columns += ["above the control", "the latter above the best", "hybrid", "minutes", "made by"]
     rows = []
     for path in sorted(RESULTS.glob("*/record.json")):
         found, (_, *told) = read_json(path, Record), scores(path.parent.name)
@@ -140,7 +177,43 @@ def scores(name: str) -> list[str]:
     return [*(of.get(system, NOTHING) for system in systems), *above, of[HYBRID]]
 
 
-TABLES = {(Path("README.md"), "results"): readme_table, (Path("docs/results.md"), "sets"): sets_table}
+def of_seeds(split: str) -> list[pl.DataFrame]:
+    """The values of the default's queries, a table a seed, with a column a system, the queries in one order."""
+    return [pl.read_parquet(RESULTS / name / "values.parquet").filter(split=split).sort("qid") for name in SEEDS]
+
+
+def seeds_table() -> Table:
+    """The default's systems with each seed."""
+    test, dev, rows = of_seeds("test"), of_seeds("dev"), []
+    for system in test[0].columns[2:]:
+        each, on_dev = ([one[system].mean() for one in of] for of in (test, dev))
+        rows.append([title_of(system), *map(points, [*each, sum(each) / len(each), sum(on_dev) / len(on_dev)])])
+    seeds = [
+        yaml.safe_load(Path(of, "params.yaml").read_text())["seed"] for of in (".", *(RESULTS / n for n in SEEDS[1:]))
+    ]
+    columns = ["RR@10 on test", *(f"seed {seed}" for seed in seeds), "mean", "mean on dev"]
+    return Table(columns=columns, rows=rows)
+
+
+def differences_table() -> Table:
+    """Differences of the default's systems, each query's value being its mean over the seeds."""
+    rows = []
+    for pair in PAIRS:
+        cells = []
+        for split in ("test", "dev"):
+            both = [sum(of[system] for of in of_seeds(split)).to_numpy() / len(SEEDS) for system in pair]
+            found = compare(*both, pair[1])
+            cells.append(f"{difference(found)}, {p_value(found.p)}")
+        rows.append([f"{title_of(pair[0])} above {title_of(pair[1])}", *cells])
+    return Table(columns=["RR@10, mean of the seeds", "test", "dev"], rows=rows)
+
+
+TABLES = {
+    (Path("README.md"), "results"): readme_table,
+    (Path("docs/results.md"), "sets"): sets_table,
+    (Path("docs/results.md"), "seeds"): seeds_table,
+    (Path("docs/results.md"), "differences"): differences_table,
+}
 
 
 def filled(path: Path, mark: str) -> str:
