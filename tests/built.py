@@ -15,11 +15,11 @@ from gnn_encoder.text.encoder import DualEncoder
 
 from .project import ROOT, call_stage, declare
 
-SYSTEM, BASE, MOVED = "gnn_encoder", "dual_encoder", "no_gnn_plus"
+SYSTEM, BASE, MOVED = "gnn_encoder", "dual_encoder", "gnn_encoder_plus"
 
 
 def build(folder: Path) -> None:
-    """Build M_de, a copy of its index as that of a closed form, and a GNN-encoder, in the current folder `folder`."""
+    """Build M_de, a GNN-encoder, and a copy of it as what closed forms make of it, in the current folder `folder`."""
     shutil.copytree(ROOT / "tests" / "tiny", folder / "tests" / "tiny")
     declare(folder)
     more = "cache_passages.dtype=float32", "encoder.dropout=0.0", "mgt.edge_features=none", "mgt.labels=true"
@@ -35,7 +35,7 @@ def build(folder: Path) -> None:
     for system in (BASE, SYSTEM):
         call_stage("build_index", system)
     for place in (project.embeddings, project.index):
-        shutil.copytree(place(BASE), place(MOVED))
+        shutil.copytree(place(SYSTEM), place(MOVED))
 
 
 def _save_models(params: Params) -> None:

@@ -19,7 +19,7 @@ from gnn_encoder.text.encoder import DualEncoder
 from .project import ROOT
 from .texts import write, write_matrix
 
-SYSTEM = "gnn_encoder"
+SYSTEM = "gnn_encoder_plus"
 
 
 def fake_encoder(monkeypatch: pytest.MonkeyPatch, of: Callable[[str], np.ndarray]) -> None:

@@ -103,7 +103,7 @@ def test_hybrid_search(root: Path) -> None:
 
 def test_from_python_in_another_folder(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     os.chdir(tmp_path_factory.mktemp("elsewhere"))
-    opened = Searcher.open(root / "data" / "indexes" / "gnn_encoder")
+    opened = Searcher.open(root / "data" / "indexes" / "gnn_encoder_plus")
     hits = opened.search("what is life", k=2)
     assert [(hit.rank, hit.score, hit.pid, hit.title) for hit in hits] == [(1, 2.0, "p1", "Lives"), (2, 0.5, "p2", "")]
     assert len(opened.search("life")) == 3 and Path.cwd() != root
@@ -155,14 +155,16 @@ def test_of_a_long_error_the_ends_are_told(capsys: pytest.CaptureFixture[str]) -
 )
 def test_an_index_of_other_passages(root: Path, pids: list[str], told: str) -> None:
     write(project.PASSAGES, PASSAGES, pids, [""] * len(pids), pids)
-    assert refusal("search", "life") == f"data/indexes/gnn_encoder: {told} (`dvc repro`)"
+    assert refusal("search", "life") == f"data/indexes/gnn_encoder_plus: {told} (`dvc repro`)"
 
 
 def test_an_index_whose_encoder_has_other_weights(root: Path) -> None:
     weights = project.encoder("gnn_encoder") / "model.safetensors"
     weights.parent.mkdir(parents=True, exist_ok=True)
     weights.write_bytes(b"of another training")
-    told = f"data/indexes/gnn_encoder: {weights.parent} has other weights since; build the index again (`dvc repro`)"
+    told = (
+        f"data/indexes/gnn_encoder_plus: {weights.parent} has other weights since; build the index again (`dvc repro`)"
+    )
     assert refusal("search", "life") == told
 
 

@@ -45,7 +45,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with two built systems, one of which has two vectors a passage, as the current folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(module, "ROWS", 4)  # several parts
-    for system, views in (("gnn_encoder", 1), ("dual_cross", VIEWS)):
+    for system, views in (("gnn_encoder_plus", 1), ("dual_cross", VIEWS)):
         vectors = np.random.default_rng(views).normal(size=(N * views, 16)).astype(np.float32)
         make(PASSAGE_TEXTS, vectors, views=views, system=system)
     return tmp_path
@@ -54,7 +54,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 written, refused = partial(printed, "export"), partial(refusal, "export")
 
 
-@pytest.mark.parametrize(("system", "views"), [("gnn_encoder", 1), ("dual_cross", VIEWS)])
+@pytest.mark.parametrize(("system", "views"), [("gnn_encoder_plus", 1), ("dual_cross", VIEWS)])
 def test_vectors(root: Path, system: str, views: int) -> None:
     found, pids = open_matrix(project.embeddings(system)), [f"p{i}" for i in range(N) for _ in range(views)]
     assert written("--to", "parquet", "--system", system, "table") == ["table/vectors.parquet"]
@@ -77,7 +77,7 @@ def test_vectors_of_other_passages_are_not_exported(root: Path) -> None:
 
 @pytest.mark.parametrize("to", ["parquet", "faiss"])
 def test_vectors_for_another_encoder_are_not_exported(root: Path, to: str) -> None:
-    weights = project.encoder("gnn_encoder") / "model.safetensors"
+    weights = project.encoder("gnn_encoder_plus") / "model.safetensors"
     weights.parent.mkdir(parents=True, exist_ok=True)
     weights.write_bytes(b"of another training")
     assert f"{weights.parent} has other weights since; build the index again" in refused("--to", to, "out")
@@ -86,8 +86,8 @@ def test_vectors_for_another_encoder_are_not_exported(root: Path, to: str) -> No
 @pytest.mark.parametrize(
     ("to", "file"),
     [
-        ("faiss", project.index("gnn_encoder") / "index.faiss"),
-        ("parquet", project.embeddings("gnn_encoder") / "embeddings.npy"),
+        ("faiss", project.index("gnn_encoder_plus") / "index.faiss"),
+        ("parquet", project.embeddings("gnn_encoder_plus") / "embeddings.npy"),
         ("beir", project.PASSAGES),
     ],
 )

@@ -17,7 +17,7 @@ from gnn_encoder.base.errors import UserError, not_built, report_errors, shorten
 from gnn_encoder.base.files import is_empty, without_marks
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Encoder
-from gnn_encoder.pipeline.project import HYBRID, MAIN, registry
+from gnn_encoder.pipeline.project import HYBRID, MAIN, PLUS, registry
 
 
 class Commands(typer.core.TyperGroup):
@@ -58,20 +58,20 @@ FUSED = "Fuse with BM25 and the training queries"
 @command('search "Does home insurance cover vandalism?"', "search --hybrid --top 3 --json < queries.txt")
 def search(
     query: Annotated[str | None, typer.Argument(help="What to look for; without it each line of stdin is one.")] = None,
-    system: Annotated[str | None, typer.Option(help=f"Which dense system answers; by default {MAIN}.")] = None,
+    system: Annotated[str | None, typer.Option(help=f"Which dense system answers; by default {PLUS}.")] = None,
     hybrid: Annotated[bool, typer.Option("--hybrid", help=f"{FUSED}; by default with the best dense one.")] = False,
     top: Annotated[int, typer.Option("--top", "-k", min=1, help="Passages to print.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a query.")] = False,
 ) -> None:
     """Print the best passages for a query."""
-    _check_systems([system or MAIN])
+    _check_systems([system or PLUS])
     from gnn_encoder.searcher import Searcher
 
     if hybrid and system is None:
         from gnn_encoder.controls.choose import read_choice
 
         system = str(read_choice(project.runs(HYBRID)).facts["dense"])
-    searcher = Searcher.open(project.index(system or MAIN), hybrid=hybrid)
+    searcher = Searcher.open(project.index(system or PLUS), hybrid=hybrid)
     for text in _lines() if query is None else [query]:
         try:
             text.encode()
@@ -231,7 +231,7 @@ def inform(
 def export(
     folder: Annotated[Path, typer.Argument(help="A new folder for the files.")],
     to: Annotated[str, typer.Option(help="sentence-transformers, parquet, faiss or beir.")],
-    system: Annotated[str, typer.Option(help="Which dense system.")] = MAIN,
+    system: Annotated[str, typer.Option(help="Which dense system.")] = PLUS,
 ) -> None:
     """Write a built system in another tool's format.
 

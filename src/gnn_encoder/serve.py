@@ -35,7 +35,7 @@ from gnn_encoder.base.tables import QUERIES, count_rows
 from gnn_encoder.gnn.neighbourhood import open_explainer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
-from gnn_encoder.pipeline.project import MAIN, REFERENCE, registry
+from gnn_encoder.pipeline.project import MAIN, PLUS, REFERENCE, registry
 from gnn_encoder.search.faiss_index import TableRows, check_ids
 from gnn_encoder.searcher import Answer, Searcher
 
@@ -134,7 +134,7 @@ class Served:
 
     def __init__(self, name: str, *, hybrid: bool) -> None:
         entry, self.name, self._built = registry().dense[name], name, builds(name)
-        self.title, self.has_graph = entry.title + " and BM25" * hybrid, entry.kind == "graph"
+        self.title, self.has_graph = entry.title + " and BM25" * hybrid, name in (MAIN, PLUS)
         self._searching, self._explaining = threading.Lock(), threading.Lock()
         self._explainer: GraphExplainer | None = None
         self._waiting = dict[int, deque[tuple[str, Future[Answer]]]]()  # by k
@@ -171,8 +171,8 @@ class Served:
 def create_app(systems: Sequence[str] = (), *, hybrid: bool = False, hosts: Sequence[str] = LOOPBACK) -> FastAPI:
     """Open built systems of the project in the current folder, which must not change, and make the app.
 
-    Without names they are GNN-encoder and M_de, as far as they are built; the first is the default. `hybrid` fuses each
-    with BM25. `hosts` are the names by which clients may call the server, `*`: any.
+    Without names they are GNN-encoder with labels and query bank, and M_de, as far as they are built; the first is the
+    default. `hybrid` fuses each with BM25. `hosts` are the names by which clients may call the server, `*`: any.
     """
     served = {name: Served(name, hybrid=hybrid) for name in _chosen(systems)}
     # The interactive documentation of FastAPI loads its scripts from elsewhere; /openapi.json describes the API.
@@ -223,7 +223,10 @@ def _add_routes(app: FastAPI, served: dict[str, Served], examples: list[str]) ->
 
     @app.get("/explain")
     def explain(pid: Name, system: Name | None = None) -> Any:
-        """The queries that informed a passage, with their attention, and how far the gate let them move its vector."""
+        """The queries that informed a passage, with their attention, and how far the gate let them move its vector.
+
+        Of GNN-encoder with labels and query bank it is the GNN's part.
+        """
         asked = named(system)
         if not asked.has_graph:
             raise UserError(f"{asked.title} has no graph: no query takes part in its passages' vectors")
@@ -246,8 +249,8 @@ def _add_routes(app: FastAPI, served: dict[str, Served], examples: list[str]) ->
 
 def _chosen(wanted: Sequence[str]) -> list[str]:
     built = [name for name in registry().dense if (project.index(name) / MANIFEST).is_file()]
-    usual = [name for name in (MAIN, REFERENCE) if name in built]
-    return list(dict.fromkeys(([*usual, *built] if EVERY in wanted else wanted or usual) or [MAIN]))
+    usual = [name for name in (PLUS, REFERENCE) if name in built]
+    return list(dict.fromkeys(([*usual, *built] if EVERY in wanted else wanted or usual) or [PLUS]))
 
 
 def listen(host: str, port: int) -> socket.socket:

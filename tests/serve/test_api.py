@@ -16,7 +16,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.serve import LOOPBACK, create_app
 
-from ..built import BASE, SYSTEM
+from ..built import BASE, MOVED, SYSTEM
 from .conftest import QUERY
 
 
@@ -32,14 +32,14 @@ def client(*systems: str, **options: Any) -> TestClient:
 
 def test_search_finds_what_the_searcher_finds() -> None:
     app = client()
-    for system in (SYSTEM, BASE):
+    for system in (MOVED, BASE):
         expected = [vars(hit) for hit in Searcher.open(project.index(system)).search(QUERY, 5)]
         found = app.get("/search", params={"query": f" {QUERY}", "k": 5, "system": system}).json()
         assert found["system"] == system and found["milliseconds"] > 0
         assert found["hits"] == [hit | {"score": pytest.approx(hit["score"], abs=1e-5)} for hit in expected]
     usual = app.get("/search", params={"query": QUERY}).json()
     assert not usual["truncated"] and app.get("/search", params={"query": f"{QUERY} " * 20}).json()["truncated"]
-    assert usual["system"] == "gnn_encoder" and len(usual["hits"]) == 10
+    assert usual["system"] == "gnn_encoder_plus" and len(usual["hits"]) == 10
 
 
 def test_systems() -> None:
@@ -53,7 +53,7 @@ def test_systems() -> None:
         "examples": read_column(project.queries("dev"), "text").to_list()[:6],
     }
     names = [one["name"] for one in client("all").get("/systems").json()["systems"]]
-    assert names == ["gnn_encoder", "dual_encoder", "no_gnn_plus"]
+    assert names == ["gnn_encoder_plus", "dual_encoder", "gnn_encoder"]
 
 
 def test_an_explanation_is_what_the_network_computes(monkeypatch: pytest.MonkeyPatch) -> None:

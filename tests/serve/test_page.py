@@ -15,7 +15,7 @@ if CHROMIUM is None:
     pytest.skip("no Chromium here: the page is not tested", allow_module_level=True)
 
 expect = playwright.expect
-BEFORE, AFTER = '[data-system="dual_encoder"]', '[data-system="gnn_encoder"]'
+BEFORE, AFTER = '[data-system="dual_encoder"]', '[data-system="gnn_encoder_plus"]'
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +49,10 @@ def search(page: Any, query: str = QUERY) -> None:
 def test_typing_shows_both_systems_and_what_moved(page: Any, server: Server) -> None:
     search(page)
     before, after = (
-        server.get("/search", query=QUERY, system=system).json()["hits"] for system in ("dual_encoder", "gnn_encoder")
+        server.get("/search", query=QUERY, system=system).json()["hits"]
+        for system in ("dual_encoder", "gnn_encoder_plus")
     )
-    for side, title, hits in ((BEFORE, "M_de", before), (AFTER, "GNN-encoder", after)):
+    for side, title, hits in ((BEFORE, "M_de", before), (AFTER, "GNN-encoder + labels − query bank", after)):
         expect(page.locator(f"{side} h2")).to_have_text(title)
         cards = page.locator(f"{side} .hit")
         assert cards.evaluate_all("all => all.map(one => one.dataset.pid)") == [hit["pid"] for hit in hits]
@@ -75,7 +76,7 @@ def test_the_address_holds_the_search(page: Any, server: Server) -> None:
     expect(page.locator(f"{AFTER} .hit")).to_have_count(10)
     search(page)
     address = page.url
-    assert "q=Which+milk" in address and "left=dual_encoder" in address and "right=gnn_encoder" in address
+    assert "q=Which+milk" in address and "left=dual_encoder" in address and "right=gnn_encoder_plus" in address
     page.get_by_label("Before").select_option("")
     expect(page.locator(BEFORE)).to_have_count(0)
     page.go_back()
@@ -94,7 +95,7 @@ def test_why_shows_the_graph_at_work(page: Any, server: Server) -> None:
     explained = {hit["pid"]: server.get("/explain", pid=hit["pid"]).json() for hit in answer["hits"]}
     pid, told = next((pid, one) for pid, one in explained.items() if one["n_queries"] > 1)
     answer["hits"] = [hit for hit in answer["hits"] if hit["pid"] == pid]
-    page.route("**/search?*system=gnn_encoder", lambda route: route.fulfill(json=answer))
+    page.route("**/search?*system=gnn_encoder_plus", lambda route: route.fulfill(json=answer))
     page.get_by_role("button", name="Search").click()
     expect(page.locator(f"{AFTER} .hit")).to_have_count(1)
     page.locator(f'{AFTER} [data-pid="{pid}"]').get_by_role("button", name="Why").click()
@@ -122,7 +123,7 @@ def test_errors_are_told_and_texts_cannot_become_markup(page: Any) -> None:
     page.route("**/search?*", lambda route: route.fulfill(status=503, json={"detail": "too many queries wait"}))
     page.keyboard.press("Enter")
     expect(page.get_by_role("status")).to_contain_text("too many queries wait")
-    answer = {"system": "gnn_encoder", "milliseconds": 1, "hits": [hit]}
+    answer = {"system": "gnn_encoder_plus", "milliseconds": 1, "hits": [hit]}
     page.route("**/search?*", lambda route: route.fulfill(json=answer))
     page.keyboard.press("Enter")
     expect(page.locator(".text").first).to_have_text(text)

@@ -31,7 +31,7 @@ def test_a_restart_takes_what_was_built_anew(built_copy: Path) -> None:
     def pids(client: TestClient) -> list[str]:
         return [hit["pid"] for hit in client.get("/search", params={"query": QUERY, "k": 100}).json()["hits"]]
 
-    running, index = TestClient(create_app(hosts=["*"])), project.index("gnn_encoder")
+    running, index = TestClient(create_app(hosts=["*"])), project.index("gnn_encoder_plus")
     before = pids(running)
     manifest = project.GRAPH / "manifest.json"
     kept = manifest.read_text()
