@@ -40,7 +40,11 @@ from gnn_encoder.text.device import supports_bf16
 from gnn_encoder.text.pretrained import resolve
 
 PEER = "sentence-transformers"
-SYSTEMS = {"dual_encoder": "M_de", "gnn_encoder": "GNN-encoder", "gnn_labels": "GNN-encoder + labels"}
+SYSTEMS = {
+    "dual_encoder": "M_de",
+    "gnn_encoder": "GNN-encoder",
+    "gnn_encoder_plus": "GNN-encoder + labels − query bank",
+}
 MEASURES = ["RR@10", "Success@5"]
 BATCH, DEPTH, ASKED = 64, 100, 200  # queries of a step; passages of a query; queries that are timed one by one
 
