@@ -53,7 +53,7 @@ def test_results_in_the_terminal() -> None:
     assert tables.results_table("pair", "dev", means, {}, "RR@10").columns == ["System", "RR@10", "R@5"]
     means = {"no_gnn": {"RR@10": 0.4}, "nudge_n": {"RR@10": 0.4}, "closed_form": {"RR@10": 0.5}}
     noted = tables.results_table("gnn_encoder", "dev", means, {}, "RR@10").note
-    assert noted == "Dev chose that these change nothing: control, NUDGE-N."
+    assert noted == "Dev chose that these change nothing that is shown: control, NUDGE-N."
     assert [tables.shortened(one, 9) for one in ("one\n two", "one two three")] == ["one two", "one two …"]
 
 
