@@ -197,11 +197,11 @@ def seeds_table() -> Table:
 
 def differences_table() -> Table:
     """Differences of the default's systems, each query's value being its mean over the seeds."""
-    rows = []
+    values, rows = [of_seeds(split) for split in ("test", "dev")], []
     for pair in PAIRS:
         cells = []
-        for split in ("test", "dev"):
-            both = [sum(of[system] for of in of_seeds(split)).to_numpy() / len(SEEDS) for system in pair]
+        for seeds in values:
+            both = [sum(of[system] for of in seeds).to_numpy() / len(SEEDS) for system in pair]
             found = compare(*both, pair[1])
             cells.append(f"{difference(found)}, {p_value(found.p)}")
         rows.append([f"{title_of(pair[0])} above {title_of(pair[1])}", *cells])

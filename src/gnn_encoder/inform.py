@@ -14,7 +14,7 @@ from gnn_encoder.base.judgements import contains, pair_keys
 from gnn_encoder.base.matrix import Matrix, Rows, array_blocks
 from gnn_encoder.controls.choose import DevQueries, best_on_dev, shown
 from gnn_encoder.controls.closed_form import DEPTH, FAMILY, NUDGE_N, LabelledPassages, Unmoved, settings_of
-from gnn_encoder.controls.query_bank import WEIGHTS, QueryBank, drawn
+from gnn_encoder.controls.query_bank import QueryBank, best_weight, drawn
 from gnn_encoder.estimator import GNNEncoder
 from gnn_encoder.search.exact import array_top_k
 from gnn_encoder.text.pretrained import TEMPERATURES
@@ -32,6 +32,15 @@ def reciprocal_ranks(ranking: Rows, pairs: pl.DataFrame, m: int) -> NDArray[np.f
     return of_hits(hits[judged])
 
 
+def that_choose(queries: Matrix, pairs: pl.DataFrame, m: int) -> DevQueries:
+    """Dev queries that choose by RR@10; `pairs` says which of `m` passages are relevant. *Shape:* queries (q, d)."""
+
+    def values(rankings: Iterable[Rows]) -> list[float]:
+        return [float(reciprocal_ranks(ranking, pairs, m).mean()) for ranking in rankings]
+
+    return DevQueries(rows=np.arange(len(queries)), measure="RR@10", depth=DEPTH, values=values)
+
+
 def labels_alone(
     passages: NDArray[Any], labelled: LabelledPassages, queries: Matrix, pairs: pl.DataFrame, *, unit_length: bool
 ) -> Iterator[tuple[str, float, str, Matrix]]:
@@ -39,13 +48,8 @@ def labels_alone(
 
     *Shape:* passages (m, d), dev queries (q, d), of which `pairs` says what is relevant; new vectors (l, d).
     """
-
-    def values(rankings: Iterable[Rows]) -> list[float]:
-        return [float(reciprocal_ranks(ranking, pairs, len(passages)).mean()) for ranking in rankings]
-
-    dev = DevQueries(rows=np.arange(len(queries)), measure="RR@10", depth=DEPTH, values=values)
-    unmoved = Unmoved(passages, labelled, queries, DEPTH)
-    yield "as they came", values([unmoved.rank(labelled.vectors)[0]])[0], "", labelled.vectors
+    dev, unmoved = that_choose(queries, pairs, len(passages)), Unmoved(passages, labelled, queries, DEPTH)
+    yield "as they came", dev.values([unmoved.rank(labelled.vectors)[0]])[0], "", labelled.vectors
     for method, name in METHODS.items():
         if method != NUDGE_N or unit_length:  # it is about vectors of length 1
             settings, moved = settings_of(method, labelled, unmoved, pairs, unit_length=unit_length)
@@ -64,13 +68,11 @@ def less_bank(
     m = len(passages)
     bank = QueryBank.of(lambda: array_blocks(passages), m, nodes[drawn(len(nodes), seed)], scale)
 
-    def value(weight: float) -> float:
-        found, _ = array_top_k(passages, queries, min(DEPTH, m), change=partial(bank.lower, weight=weight))
-        return float(reciprocal_ranks(found, pairs, m).mean())
+    def ranked(weight: float) -> Rows:
+        return array_top_k(passages, queries, min(DEPTH, m), change=partial(bank.lower, weight=weight))[0]
 
-    values = {weight: value(weight) for weight in WEIGHTS}
-    best = max(values, key=values.__getitem__)  # of equally good ones the first, the least
-    return values[best], best, bank
+    choice = best_weight(ranked, that_choose(queries, pairs, m))
+    return choice.chosen.value, float(choice.setting["weight"]), bank
 
 
 def inform(

@@ -17,7 +17,7 @@ from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import Rows, Scores, open_matrix
 from gnn_encoder.base.runs import read_run, write_ranking
 from gnn_encoder.base.tables import OWN, QRELS, QUERIES, count_rows, read_column, write_table
-from gnn_encoder.controls import closed_form, hybrid
+from gnn_encoder.controls import closed_form, hybrid, query_bank
 from gnn_encoder.controls import write as controls
 from gnn_encoder.controls.choose import DevQueries, best_on_dev, read_choice
 from gnn_encoder.controls.hybrid import LABELLED, LabelledQueries, log_settings, unit, with_log
@@ -76,7 +76,7 @@ def test_only_training_labels_are_used(params: Params, system: str, monkeypatch:
         (closed_form, "STEPS", (0.3,)),
         (closed_form, "RIDGES", (None,)),
         (closed_form, "POWERS", (1.0,)),
-        (controls, "WEIGHTS", (0.3,)),
+        (query_bank, "WEIGHTS", (0.3,)),
     ):
         monkeypatch.setattr(room, name, value)
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.matrix import Matrix, Rows, Scores
+from gnn_encoder.controls.choose import Choice, DevQueries, Setting, best_on_dev
 from gnn_encoder.controls.closed_form import whitener
 
 BY_BANK = "query_bank"  # `by` of a reordered system
@@ -58,6 +59,11 @@ class QueryBank:
 def drawn(n: int, seed: int) -> Rows:
     """Which of n queries are the bank: all, or BANK at random. *Shape:* (at most BANK,), ascending."""
     return np.sort(np.random.default_rng(seed).permutation(n)[:BANK])
+
+
+def best_weight(ranked: Callable[[float], Rows], dev: DevQueries) -> Choice:
+    """The weight whose ranking of the dev queries is best, of equally good ones the least; `ranked`: by a weight."""
+    return best_on_dev([Setting(weight=weight) for weight in WEIGHTS], map(ranked, WEIGHTS), dev)
 
 
 def _soft_maximum(block: Matrix, bank: Matrix, scale: float) -> Scores:

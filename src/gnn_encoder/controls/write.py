@@ -18,7 +18,7 @@ from gnn_encoder.base.tables import count_rows
 from gnn_encoder.controls import hybrid
 from gnn_encoder.controls.choose import CHOICE, Choice, DevQueries, Setting, best_on_dev, ranked_anew
 from gnn_encoder.controls.closed_form import DEPTH, FAMILY, METHODS, LabelledPassages, Unmoved, settings_of
-from gnn_encoder.controls.query_bank import BY_BANK, WEIGHTS, QueryBank, drawn
+from gnn_encoder.controls.query_bank import BY_BANK, QueryBank, best_weight, drawn
 from gnn_encoder.evaluate.judge import Judgements
 from gnn_encoder.evaluate.measures import cutoff, parse
 from gnn_encoder.pipeline import project
@@ -112,7 +112,8 @@ def write_closed_forms(
     read = min(max(dev.depth, DEPTH), len(passages))
     sample = queries.splits["dev"][dev.rows], read, own["dev"].of_queries(dev.rows)
     of_sample, depth = Unmoved(passages, labelled, *sample), min(params.retrieve.depth, len(passages))
-    unmoved = {split: Unmoved(passages, labelled, of, depth, own[split]) for split, of in queries.splits.items()}
+    splits = queries.splits if reordered else {}  # of which there are runs
+    unmoved = {split: Unmoved(passages, labelled, of, depth, own[split]) for split, of in splits.items()}
     made, by_labels = list[tuple[Choice, Matrix]](), {by: (system, at) for system, (by, at) in reordered.items()}
     for method in [by for by in METHODS if by in by_labels] or [FAMILY]:
         settings, moved = settings_of(method, labelled, of_sample, pairs, unit_length=queries.unit_length)
@@ -124,11 +125,11 @@ def write_closed_forms(
             write_control(folder, system, choice, {split: of.rank(made[-1][1]) for split, of in unmoved.items()})
     for system, (by, folder) in reordered.items():
         if by == BY_BANK:
-            choice, lower = lowered(passages, queries, lambda first, block: block, dev, params)
+            choice, lower = lowered(passages, queries, lambda first, block: block, own["dev"], dev, dtype)
             found = {split: _searched(passages, of, own[split], depth, lower) for split, of in queries.splits.items()}
             write_control(folder, system, choice, found)
     of_labels, best = max(made, key=lambda one: one[0].chosen.value)
-    choice, lower = lowered(passages, queries, partial(labelled.place, moved=best), dev, params)
+    choice, lower = lowered(passages, queries, partial(labelled.place, moved=best), own["dev"], dev, dtype)
     choice = replace(choice, facts=of_labels.facts | {f"labels_{name}": one for name, one in of_labels.setting.items()})
     choice.tell(f"{queries.base}, labels and query bank")
     origin = Origin(
@@ -145,21 +146,19 @@ Change = Callable[[int, Matrix], Matrix]  # of a matrix's rows from one on
 
 
 def lowered(
-    passages: NDArray[Any], queries: Encoded, place: Change, dev: DevQueries, params: Params
+    passages: NDArray[Any], queries: Encoded, place: Change, own: Identical, dev: DevQueries, dtype: str
 ) -> tuple[Choice, Change]:
     """The weight of the query bank that is best on dev, for passages that `place` changes before, and both changes."""
     m = len(passages)
     bank = QueryBank.of(
         lambda: ((at, place(at, one)) for at, one in array_blocks(passages)), m, queries.bank, queries.scale
     )
-    own, asked = Identical.read(project.IDENTICAL, "dev").of_queries(dev.rows), queries.splits["dev"][dev.rows]
+    asked, own = queries.splits["dev"][dev.rows], own.of_queries(dev.rows)
 
     def by(weight: float) -> Change:  # as on disk
-        dtype = params.cache_passages.dtype
         return lambda first, block: bank.lower(first, place(first, block), weight).astype(dtype).astype(np.float32)
 
-    tried = (_searched(passages, asked, own, dev.depth, by(weight))[0] for weight in WEIGHTS)
-    choice = best_on_dev([Setting(weight=weight) for weight in WEIGHTS], tried, dev)
+    choice = best_weight(lambda weight: _searched(passages, asked, own, dev.depth, by(weight))[0], dev)
     return choice, by(float(choice.setting["weight"]))
 
 
