@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +23,7 @@ import yaml
 from gnn_encoder.base.errors import UserError, report_errors
 from gnn_encoder.base.files import read_json, write_json
 from gnn_encoder.evaluate.measures import Means, compare, parse
-from gnn_encoder.evaluate.tables import NOTHING, Claim, Table, difference, markdown, of_other_data, p_value, points
+from gnn_encoder.evaluate.tables import Table, difference, markdown, of_other_data, p_value, points
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import (
@@ -53,7 +54,7 @@ PAIRS = [  # of the table of differences over these
     ("dual_encoder", "untouched"),
 ]
 TOLERANCE = 0.01  # what another processor, which rounds otherwise, may change of a measure
-SHOWN = DEFAULT, "tldr", "bible"  # records that the README's table has
+SHOWN = {"InsuranceQA": SEEDS, "Commands: captions and pages": ("tldr",)}  # of README's table
 app = typer.Typer(help=str(__doc__).replace("\n\n", "\n\n\b\n"), add_completion=False, rich_markup_mode=None)
 Told = Annotated[str, typer.Option()]
 
@@ -142,16 +143,15 @@ def readme_table() -> Table:
         "base model, untouched",
         "M_de, the dual-encoder that GNN-encoder starts from",
         "the control: M_de trained on by the same loss, without a graph",
-        "the control with labels and query bank: the best without a graph, on dev",
+        "the best without a graph, on dev: the control with query bank, with or without labels",
         "**GNN-encoder**",
         "**GNN-encoder with labels and query bank**",
         "GNN-encoder above the control",
         "with labels and query bank, above the best without a graph",
         "hybrid of BM25, dense and training queries: one or two look-ups more",
     ]
-    rows = [list(row) for row in zip(labels, *map(scores, SHOWN), strict=True)]
-    titles = [read_json(RESULTS / name / "record.json", Record).title for name in SHOWN]
-    return Table(columns=["RR@10", *titles], rows=rows)
+    rows = [list(row) for row in zip(labels, *map(scores, SHOWN.values()), strict=True)]
+    return Table(columns=["RR@10", *SHOWN], rows=rows)
 
 
 def sets_table() -> Table:
@@ -160,31 +160,40 @@ def sets_table() -> Table:
     columns += ["above the control", "the latter above the best", "hybrid", "minutes", "made by"]
     rows = []
     for path in sorted(RESULTS.glob("*/record.json")):
-        found, (_, *told) = read_json(path, Record), scores(path.parent.name)
+        found, (_, *told) = read_json(path, Record), scores([path.parent.name])
         made = f"{found.minutes:.0f}", f"`{found.command}`"
         rows.append([f"[{found.title}](../{path.parent})", found.data, *told, *made])
     return Table(columns=columns, rows=rows)
 
 
-def scores(name: str) -> list[str]:
-    """Test scores by the claim's measure, as the README's table has them: six systems, two gains, the hybrid."""
-    metrics = METRICS / MAIN if name == DEFAULT else RESULTS / name / "metrics" / MAIN
-    claim, means = read_json(metrics / "claim.json", Claim), read_json(metrics / "test.json", Means)
-    plus = claim.plus or claim.against[claim.best]  # an earlier record, in which labels are edges
-    above = [difference(of["test"]) for of in (claim.against[CONTROL], plus)]
-    of = {system: points(values[claim.measure]) for system, values in means.items()}
-    systems = UNTOUCHED, REFERENCE, CONTROL, claim.best, MAIN, PLUS
-    return [*(of.get(system, NOTHING) for system in systems), *above, of[HYBRID]]
+def values_of(names: Iterable[str], split: str) -> list[pl.DataFrame]:
+    """The values of a split's queries, a table a record, with a column a system, the queries in one order."""
+    return [pl.read_parquet(RESULTS / name / "values.parquet").filter(split=split).sort("qid") for name in names]
 
 
-def of_seeds(split: str) -> list[pl.DataFrame]:
-    """The values of the default's queries, a table a seed, with a column a system, the queries in one order."""
-    return [pl.read_parquet(RESULTS / name / "values.parquet").filter(split=split).sort("qid") for name in SEEDS]
+def mean_of(names: Iterable[str], split: str) -> pl.DataFrame:
+    """Each query's values as means over the seeds of some records."""
+    each = values_of(names, split)
+    return pl.DataFrame({system: sum(of[system] for of in each) / len(each) for system in each[0].columns[2:]})
+
+
+def scores(names: Iterable[str]) -> list[str]:
+    """Test scores, as the README's table has them: six systems, two gains, the hybrid."""
+    test, dev = (mean_of(names, split) for split in ("test", "dev"))
+    best = max((one for one in registry().rivals if one in dev.columns), key=lambda one: dev[one].mean())
+    systems = [points(test[one].mean()) for one in (UNTOUCHED, REFERENCE, CONTROL, best, MAIN, PLUS)]
+    return [*systems, above(test, MAIN, CONTROL), above(test, PLUS, best), points(test[HYBRID].mean())]
+
+
+def above(values: pl.DataFrame, system: str, other: str, *, tested: bool = False) -> str:
+    """A cell: the mean difference of two systems with its interval, and its p if that is wanted."""
+    found = compare(values[system].to_numpy(), values[other].to_numpy(), other)
+    return difference(found) + (f", {p_value(found.p)}" if tested else "")
 
 
 def seeds_table() -> Table:
     """The default's systems with each seed."""
-    test, dev, rows = of_seeds("test"), of_seeds("dev"), []
+    test, dev, rows = values_of(SEEDS, "test"), values_of(SEEDS, "dev"), []
     for system in test[0].columns[2:]:
         each, on_dev = ([one[system].mean() for one in of] for of in (test, dev))
         rows.append([title_of(system), *map(points, [*each, sum(each) / len(each), sum(on_dev) / len(on_dev)])])
@@ -197,14 +206,11 @@ def seeds_table() -> Table:
 
 def differences_table() -> Table:
     """Differences of the default's systems, each query's value being its mean over the seeds."""
-    values, rows = [of_seeds(split) for split in ("test", "dev")], []
-    for pair in PAIRS:
-        cells = []
-        for seeds in values:
-            both = [sum(of[system] for of in seeds).to_numpy() / len(SEEDS) for system in pair]
-            found = compare(*both, pair[1])
-            cells.append(f"{difference(found)}, {p_value(found.p)}")
-        rows.append([f"{title_of(pair[0])} above {title_of(pair[1])}", *cells])
+    splits = [mean_of(SEEDS, split) for split in ("test", "dev")]
+    rows = [
+        [f"{title_of(one)} above {title_of(other)}", *(above(values, one, other, tested=True) for values in splits)]
+        for one, other in PAIRS
+    ]
     return Table(columns=["RR@10, mean of the seeds", "test", "dev"], rows=rows)
 
 

@@ -11,7 +11,10 @@ from .project import ROOT
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "options"), [("own_vectors", []), ("serving", ["--seconds", "0.1"])])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("own_vectors", []), pytest.param("serving", ["--seconds", "0.1"], marks=pytest.mark.long)],
+)
 def test_a_benchmark_writes_its_record(
     name: str, options: list[str], built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

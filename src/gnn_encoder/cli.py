@@ -51,7 +51,6 @@ def command(*examples: str) -> Callable[[Callable[..., None]], Callable[..., Non
     return app.command(epilog="\n".join(["\b", "Examples:", *shown]))
 
 
-ALL = "all"  # instead of a branch, or of a system that is served
 FUSED = "Fuse with BM25 and the training queries"
 
 
@@ -146,7 +145,7 @@ def results(
     from gnn_encoder.evaluate.measures import parse
     from gnn_encoder.pipeline.params import load_params
 
-    params, branches = load_params(), list(registry().branches) if branch == ALL else [branch]
+    params, branches = load_params(), list(registry().branches) if branch == project.EVERY else [branch]
     (tested,) = parse([params.evaluate.significance])
     found = {one: of for one in branches if (of := tables.branch_tables(one, tested))}
     if not found:
@@ -283,7 +282,7 @@ def serve(
 
     A page at / searches and explains.
     """
-    _check_systems([name for name in system or [] if name != ALL], f"{ALL} or ")
+    _check_systems([name for name in system or [] if name != project.EVERY], f"{project.EVERY} or ")
     try:
         from gnn_encoder import serve as service
     except ModuleNotFoundError as error:

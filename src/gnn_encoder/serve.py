@@ -43,7 +43,6 @@ SHOWN = 50  # queries of a passage that are told, those with the most attention
 log = logging.getLogger(__name__)
 ALLOWED = re.compile(r"(\*\.)?[\w.-]+|\*|\[[\da-fA-F:.]+\]")  # as TrustedHostMiddleware takes them
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-EVERY = "all"  # in place of names: every system that is built
 MOST_HITS = 100
 TOGETHER = 32  # most queries that are embedded and looked up in one batch
 MOST_CHARACTERS = 1_000  # of a query, or of a name
@@ -250,7 +249,7 @@ def _add_routes(app: FastAPI, served: dict[str, Served], examples: list[str]) ->
 def _chosen(wanted: Sequence[str]) -> list[str]:
     built = [name for name in registry().dense if (project.index(name) / MANIFEST).is_file()]
     usual = [name for name in (PLUS, REFERENCE) if name in built]
-    return list(dict.fromkeys(([*usual, *built] if EVERY in wanted else wanted or usual) or [PLUS]))
+    return list(dict.fromkeys(([*usual, *built] if project.EVERY in wanted else wanted or usual) or [PLUS]))
 
 
 def listen(host: str, port: int) -> socket.socket:

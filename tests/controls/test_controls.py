@@ -16,7 +16,7 @@ from gnn_encoder.base.files import fingerprint
 from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.matrix import Rows, Scores, open_matrix
 from gnn_encoder.base.runs import read_run, write_ranking
-from gnn_encoder.base.tables import OWN, QRELS, QUERIES, count_rows, read_column, write_table
+from gnn_encoder.base.tables import OWN, QRELS, QUERIES, UNLABELLED, count_rows, read_column, write_table
 from gnn_encoder.controls import closed_form, hybrid, query_bank
 from gnn_encoder.controls import write as controls
 from gnn_encoder.controls.choose import DevQueries, best_on_dev, read_choice
@@ -28,6 +28,7 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.search.bm25 import BM25Index
 from gnn_encoder.search.exact import MISSING, array_top_k, top
+from gnn_encoder.text.corpus import embed_queries, load_encoder
 
 from ..built import BASE
 from ..texts import pairs
@@ -116,6 +117,22 @@ def test_the_value_on_dev_is_that_of_the_run(params: Params, system: str, by_ans
         found, _ = array_top_k(matrix, np.load(project.asked(BASE, "dev"))[rows], 10)
         assert plus.chosen.value == pytest.approx(*judge.means([found], rows, "RR@10"), abs=1e-12)
         assert plus.chosen.value == max(one.value for one in plus.tried)
+
+
+def test_the_bank_has_queries_with_and_without_labels(params: Params) -> None:
+    """The first training query has no label either."""
+    new = pl.DataFrame({"qid": ["u1", "u2"], "text": ["Which river is long?", "A metal"], "answers": [None, None]})
+    write_table(project.queries(UNLABELLED), QUERIES, [new.to_arrow().cast(QUERIES)])
+    train = pl.read_parquet(project.queries("train"))
+    labels = pl.read_parquet(project.qrels("train")).filter(pl.col("qid") != train["qid"][0])
+    write_table(project.qrels("train"), QRELS, [labels.to_arrow().cast(QRELS)])
+    found, encoder = Encoded.of(BASE, project.runs(BASE), params), load_encoder(project.encoder(BASE), params.encoder)
+    tables = project.queries("train"), project.queries(UNLABELLED)
+    every = np.concatenate([embed_queries(encoder, of, params.encoder.batch_tokens) for of in tables])
+    np.testing.assert_allclose(found.bank, every, atol=1e-6)
+    rows = train["qid"].is_in(labels["qid"].implode()).arg_true().to_numpy()
+    assert 0 < len(rows) < len(train)
+    np.testing.assert_allclose(found.labelled, every[rows], atol=1e-6)
 
 
 def test_neighbours_do_not_bring_a_query_to_itself(params: Params) -> None:

@@ -46,7 +46,8 @@ def test_the_page_is_whole_and_safe(folder: Path) -> None:
     for told in (*shown, "<script>alert('second')</script>", "<i>title</i> </script>"):
         assert told in text
     assert text.count("GNN-encoder's RR@10 above ") == 2 and "no graph: test -11.1 [" in text
-    assert "a labelled query 0.250 0.200 to 0.300" in text and "<b>? text –" in text and "Not made" not in text
+    assert "a labelled query 0.250 0.200 to 0.300" in text and "<b>? text no training query informed it –" in text
+    assert "Not made" not in text
 
 
 def test_nothing_has_run(empty: Path) -> None:

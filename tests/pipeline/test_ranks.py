@@ -93,6 +93,7 @@ def test_two_processes_take_the_step_of_one(project: Project) -> None:
     assert_alike(found, expected)
 
 
+@pytest.mark.long
 def test_a_launcher_starts_processes_and_starts_them_again(stages: Project) -> None:
     """As dvc.yaml runs a stage."""
     before, script = stages.hashes(*MADE), stages.folder / "stages/cache_passages.py"

@@ -1,8 +1,8 @@
-"""The query bank: what all training queries make of a passage is taken off what a query makes of it.
+"""The query bank: what many queries, labelled or not, make of a passage is taken off what a query makes of it.
 
 In high dimensions a few passages, the hubs, are near a great part of all queries, and rank above the answers of many.
 The inverted softmax (Smith et al., ICLR 2017; Bogolin et al., CVPR 2022, as querybank normalisation) lowers them by
-what the bank, n training queries q', makes of them at the encoder's own temperature tau:
+what the bank, n queries q', makes of them at the encoder's own temperature tau:
 
     s'(q, p) = s(q, p) - w b_p,    b_p = tau log( 1/n sum_q' exp(s(q', p) / tau) )
 
@@ -25,7 +25,7 @@ from gnn_encoder.controls.closed_form import whitener
 
 BY_BANK = "query_bank"  # `by` of a reordered system
 BANK = 16_384  # most queries of a bank, drawn at random
-WEIGHTS = (0.0, 0.2, 0.35, 0.5, 0.7, 1.0)
+WEIGHTS = (0.0, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4)
 RIDGE = 0.3  # lambda in mean eigenvalues of C, the bank's second moment
 SCORES = 2**24  # of a block of passages and some queries that are held at a time
 

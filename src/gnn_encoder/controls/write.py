@@ -14,7 +14,7 @@ from gnn_encoder.base.files import fingerprint, write_json
 from gnn_encoder.base.judgements import Identical, relevant_pairs, with_rows
 from gnn_encoder.base.matrix import Matrix, Origin, array_blocks, open_matrix
 from gnn_encoder.base.runs import as_matrices, read_run, write_ranking
-from gnn_encoder.base.tables import count_rows
+from gnn_encoder.base.tables import UNLABELLED, count_rows
 from gnn_encoder.controls import hybrid
 from gnn_encoder.controls.choose import CHOICE, Choice, DevQueries, Setting, best_on_dev, ranked_anew
 from gnn_encoder.controls.closed_form import DEPTH, FAMILY, METHODS, LabelledPassages, Unmoved, settings_of
@@ -40,7 +40,7 @@ class Encoded:
     unit_length: bool  # of the system's embeddings
     labels: pl.DataFrame  # columns query, the place of a labelled training query, and passage
     labelled: Matrix  # (n, d), the labelled training queries
-    bank: Matrix  # (at most BANK, d), training queries drawn at random
+    bank: Matrix  # (at most BANK, d), queries drawn at random, labelled or not
     scale: float  # 1 / temperature
     splits: Mapping[str, Matrix]  # split -> its queries, (queries of the split, d)
 
@@ -49,10 +49,13 @@ class Encoded:
         """Read what lies beside the system's runs, and embed the labelled queries and the bank."""
         encoder, pairs = load_encoder(project.encoder(base), params.encoder), relevant_pairs(*project.tables("train"))
         rows, places = np.unique(pairs["query"].to_numpy(), return_inverse=True)
-        table = project.queries("train")
-        bank = drawn(count_rows(table), params.seed)
+        n, tokens = count_rows(project.queries("train")), params.encoder.batch_tokens
+        bank = drawn(n + count_rows(project.queries(UNLABELLED)), params.seed)
         read = np.union1d(rows, bank)
-        vectors = embed_queries(encoder, table, params.encoder.batch_tokens, read)
+        parts = {"train": read[read < n], UNLABELLED: read[read >= n] - n}
+        vectors = np.concatenate(
+            [embed_queries(encoder, project.queries(one), tokens, some) for one, some in parts.items()]
+        )
         return cls(
             base=base,
             runs=runs,

@@ -3,7 +3,7 @@
 import base64
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,14 +31,13 @@ STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "grid.alpha": 0.15,
     "grid.color": "black",
-    "legend.fontsize": 9,
     "lines.linewidth": 1.6,
     "errorbar.capsize": 3,
 }
 # A system has the same colour and mark in every figure.
 COLOURS = "7d8590 b07d2b 2f7fd1 2b9a9a d2492a 8c6bd6 b04fc0 6f9a2e 2e9e5b d6457e a8703f".split()
 MARKS = "os^vDPX<>*hpd"  # not as many as colours, so that no two systems share both
-LINE = 22  # most characters of a line in a legend or beside an axis
+LINE = 22  # most characters of a line beside an axis
 
 
 def write_figures(folder: Path, values: pl.DataFrame, means: dict[str, Means], measure: str) -> None:
@@ -47,8 +46,9 @@ def write_figures(folder: Path, values: pl.DataFrame, means: dict[str, Means], m
     recall, tested = recall_of(means), values.filter(measure=measure)
     bars = [(f"{measure}, {split} queries", partial(_paint_means, tested.filter(split=split))) for split in means]
     lines = [(f"Recall, {split} queries", partial(_paint_recall, recall.filter(split=split))) for split in means]
-    _save(folder / "systems.png", bars, height=1 + 0.4 * max(map(len, means.values())))
-    _save(folder / "recall.png", lines, height=5.2)
+    height = 1 + 0.4 * max(map(len, means.values()))  # inches
+    _save(folder / "systems.png", bars, height)
+    _save(folder / "recall.png", lines, height)
 
 
 def recall_of(means: dict[str, Means]) -> pl.DataFrame:
@@ -71,8 +71,8 @@ def system_style(system: str) -> dict[str, Any]:
     return {"color": f"#{COLOURS[place % len(COLOURS)]}", "marker": MARKS[place % len(MARKS)]}
 
 
-def _save(path: Path, panels: Sequence[tuple[str, Callable[["Axes"], None]]], *, height: float) -> None:
-    """Save panels, their titles and what paints them, side by side, with one legend below. The height is in inches."""
+def _save(path: Path, panels: Sequence[tuple[str, Callable[["Axes"], None]]], height: float) -> None:
+    """Save panels, their titles and what paints them, side by side."""
     # Drawn without pyplot: no window system, no global state, no font cache of interactive backends.
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -81,38 +81,35 @@ def _save(path: Path, panels: Sequence[tuple[str, Callable[["Axes"], None]]], *,
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(5.0 * len(panels), height), layout="constrained")
         FigureCanvasAgg(figure)
-        named: dict[str, Any] = {}
         for axes, (title, paint) in zip(figure.subplots(1, len(panels), squeeze=False).flat, panels, strict=True):
             paint(axes)
             axes.set_title(title, wrap=True)
-            handles, labels = axes.get_legend_handles_labels()
-            named = dict(zip(labels, handles, strict=True)) | named
-        if named:
-            columns = 2 * len(panels)
-            figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=columns, frameon=False)
         figure.savefig(path, dpi=120, metadata={"Software": None})  # the same drawing gives the same bytes
 
 
 def _paint_means(values: pl.DataFrame, axes: "Axes") -> None:
-    """Each system's mean with its 95% interval, the first at the top. `values`: columns system, measure, value."""
+    """Each system's mean with its 95% interval. `values`: columns system, measure, value."""
     parts = parts_by("system", values)
     for place, (system, rows) in enumerate(parts.items()):
         of = rows["value"].to_numpy()
         low, high = interval(of)
         axes.errorbar(100 * of.mean(), place, xerr=50 * (high - low), linestyle="", **system_style(system))
-    axes.set(yticks=range(len(parts)), yticklabels=[textwrap.fill(title_of(system), LINE) for system in parts])
-    axes.set(xlabel=f"{values['measure'][0]} (points)", ylim=(len(parts) - 0.4, -0.6))
+    _name_rows(axes, parts, values["measure"][0])
 
 
 def _paint_recall(recall: pl.DataFrame, axes: "Axes") -> None:
-    """R@k (or Success@k) against k, one line per system. `recall`: as `recall_of` has it."""
-    for system, rows in parts_by("system", recall).items():
-        label = textwrap.fill(title_of(system), LINE)
-        axes.plot(rows["k"], 100 * rows["recall"], markersize=4, label=label, **system_style(system))
-    depths = recall["k"].unique().sort().to_list()
-    axes.set(xlabel="k", ylabel=f"{next(iter(recall['measure']), 'R')}@k (points)", xscale="log")
-    axes.set_xticks(depths, [str(depth) for depth in depths])
-    axes.minorticks_off()
+    """Each system's R@k (or Success@k), a mark for each k. `recall`: as `recall_of` has it."""
+    parts = parts_by("system", recall)
+    for place, (system, rows) in enumerate(parts.items()):
+        axes.plot(100 * rows["recall"], [place] * len(rows), markersize=5, linewidth=0.6, **system_style(system))
+    depths = recall["k"].unique().sort()
+    _name_rows(axes, parts, f"{next(iter(recall['measure']), 'R')}@k, k = {', '.join(map(str, depths))}")
+
+
+def _name_rows(axes: "Axes", systems: Collection[str], measure: str) -> None:
+    """A row for each system, the first at the top, and what the marks measure."""
+    axes.set(yticks=range(len(systems)), yticklabels=[textwrap.fill(title_of(system), LINE) for system in systems])
+    axes.set(xlabel=f"{measure} (points)", ylim=(len(systems) - 0.4, -0.6))
 
 
 class Part(NamedTuple):

@@ -261,7 +261,8 @@ def attention_table(shares: dict[str, dict[str, float]]) -> Table:
     """One row per kind of neighbour."""
     rows = [[KINDS[kind], f"{of['mean']:.3f}", f"{of['low']:.3f} to {of['high']:.3f}"] for kind, of in shares.items()]
     number = next((int(of["passages"]) for of in shares.values()), 0)
-    note = f"{number:,} passages that both a labelled query and another one retrieved"
+    kinds = f"{number:,} passages that both a labelled query and another one retrieved"
+    note = f"{kinds}. Where the first is above the second, labelled queries inform passages more than others do."
     title = "Attention to one neighbour of a passage"
     return Table(title=title, columns=["Attention to", "mean", "95% interval"], rows=rows, note=note)
 
@@ -271,7 +272,8 @@ def cases_table(cases: list[dict[str, Any]], counts: dict[str, int]) -> Table:
     rows = []
     for case in cases:
         heard = [(one["attention"], "*" if one["labelled"] else "", one["query"]) for one in case["informed_by"]]
-        told = [shortened(case["passage"], LONGEST), *(f"{share:.2f}{mark} {query}" for share, mark, query in heard)]
+        informed = [f"{share:.2f}{mark} {query}" for share, mark, query in heard] or ["no training query informed it"]
+        told = [shortened(case["passage"], LONGEST), *informed]
         rank = NOTHING if case["rank_of_dual_encoder"] is None else str(case["rank_of_dual_encoder"])
         rows.append([case["query"], "\n".join(told), rank])
     ours, theirs = title_of(MAIN), title_of(REFERENCE)

@@ -37,6 +37,7 @@ METRICS = Path("metrics")
 PLOTS = Path("plots")
 REPORT = Path("report") / "index.html"
 VALUES = "values.parquet"  # table of every query's measures, in folders of measured systems
+EVERY = "all"  # on the command line, instead of the name of a branch or system
 JUDGED = ("dev", "test")  # splits on which systems are measured
 
 
