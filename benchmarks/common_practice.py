@@ -43,7 +43,7 @@ PEER = "sentence-transformers"
 SYSTEMS = {
     "dual_encoder": "M_de",
     "gnn_encoder": "GNN-encoder",
-    "gnn_encoder_plus": "GNN-encoder + labels − query bank",
+    "gnn_encoder_plus": "GNN-encoder + labels + query bank",
 }
 MEASURES = ["RR@10", "Success@5"]
 BATCH, DEPTH, ASKED = 64, 100, 200  # queries of a step; passages of a query; queries that are timed one by one

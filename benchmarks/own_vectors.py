@@ -31,7 +31,7 @@ from gnn_encoder.text.pretrained import TEMPERATURES, resolve
 from gnn_encoder.vectors import labelled_pairs
 
 SEEDS = (13, 14, 15)
-GNN, UNTOUCHED, LESS = "GNN-encoder", "as they came", " − query bank"
+GNN, UNTOUCHED, LESS = "GNN-encoder", "as they came", " + query bank"
 
 
 def read(model: SentenceTransformer, table: Path, rows: Rows) -> Matrix:

@@ -142,8 +142,8 @@ def readme_table() -> Table:
     labels = [
         "base model, untouched",
         "M_de, the dual-encoder that GNN-encoder starts from",
-        "the control: M_de trained on by the same loss, without a graph",
-        "the best without a graph, on dev: the control with query bank, with or without labels",
+        "the control: M_de trained further with GNN-encoder's loss, without a graph",
+        "the control with labels and query bank: the best without a graph, on dev",
         "**GNN-encoder**",
         "**GNN-encoder with labels and query bank**",
         "GNN-encoder above the control",
@@ -156,7 +156,7 @@ def readme_table() -> Table:
 
 def sets_table() -> Table:
     """All recorded results, a row each."""
-    columns = ["set", "data", "M_de", "control", "best without a graph", "GNN-encoder", "+ labels − query bank"]
+    columns = ["set", "data", "M_de", "control", "best without a graph", "GNN-encoder", "+ labels + query bank"]
     columns += ["above the control", "the latter above the best", "hybrid", "minutes", "made by"]
     rows = []
     for path in sorted(RESULTS.glob("*/record.json")):

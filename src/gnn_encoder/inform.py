@@ -118,9 +118,9 @@ def inform(
             best, plain = "GNN-encoder", value
         scale = 1 / (gnn.temperature or TEMPERATURES[gnn.similarity])
         value, weight, bank = less_bank(informed, data.nodes, data.dev_queries, data.dev_pairs, scale, gnn.seed)
-        yield line("the best of these − query bank", value, f"weight {weight:.3g}")
+        yield line("the best of these + query bank", value, f"weight {weight:.3g}")
         if weight:
-            best += " − query bank"
+            best += " + query bank"
             for first, block in array_blocks(informed):
                 informed[first : first + len(block)] = bank.lower(first, block, weight)
     yield f"{out}: {best}, the best on dev"

@@ -15,7 +15,7 @@ from gnn_encoder.base.matrix import Matrix
 from ..project import printed, refusal
 from .data import DATA, M
 
-ROWS = ("as they came", "NUDGE-N", "closed form", "GNN-encoder", "the best of these − query bank")
+ROWS = ("as they came", "NUDGE-N", "closed form", "GNN-encoder", "the best of these + query bank")
 VECTORS = {"passages": DATA.passages, "queries": DATA.queries, "dev-queries": DATA.dev}
 LABELS = {"qrels": DATA.labels, "dev-qrels": DATA.dev_labels}
 

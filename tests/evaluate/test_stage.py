@@ -72,7 +72,7 @@ def test_slices_and_the_claim(measured: Path) -> None:
         assert told.count(line) == 2, "on both splits"
     assert told[-9].startswith("GNN-encoder's RR@10 above control, NUDGE-N, ")
     assert claim["plus"]["test"]["difference"] == pytest.approx(-1 / 6, abs=1e-12), "1, 1/2, 1/3 beside 1, 1, 1/3"
-    assert told[-5].startswith("GNN-encoder + labels − query bank (--system gnn_encoder_plus) above control, NUDGE-N: ")
+    assert told[-5].startswith("GNN-encoder + labels + query bank (--system gnn_encoder_plus) above control, NUDGE-N: ")
     again = dict.fromkeys(("untouched", "dual_encoder", "no_gnn", "no_gnn_plus", "gnn_encoder_plus"), 0.5)
     again["gnn_encoder"] = 0.25
     assert claim["again"] == again, "those with an index"

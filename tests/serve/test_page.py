@@ -52,7 +52,7 @@ def test_typing_shows_both_systems_and_what_moved(page: Any, server: Server) -> 
         server.get("/search", query=QUERY, system=system).json()["hits"]
         for system in ("dual_encoder", "gnn_encoder_plus")
     )
-    for side, title, hits in ((BEFORE, "M_de", before), (AFTER, "GNN-encoder + labels − query bank", after)):
+    for side, title, hits in ((BEFORE, "M_de", before), (AFTER, "GNN-encoder + labels + query bank", after)):
         expect(page.locator(f"{side} h2")).to_have_text(title)
         cards = page.locator(f"{side} .hit")
         assert cards.evaluate_all("all => all.map(one => one.dataset.pid)") == [hit["pid"] for hit in hits]
