@@ -1,8 +1,8 @@
 """controls: what the same labels give without a graph, and beside it; each chooses its settings on the dev queries.
 
 Closed forms move passages towards their labelled queries, and lower what many queries find, labelled or not: those of
-M_de trained on without a graph, and GNN-encoder's. logged_neighbours ranks what the former finds anew by what the labels
-say. hybrid joins BM25, the best dense system and the log.
+M_de trained on without a graph, and GNN-encoder's. logged_neighbours ranks what the former finds anew by what the
+labels say. hybrid joins BM25, the best dense system and the log.
 """
 
 from gnn_encoder.controls import write as controls
