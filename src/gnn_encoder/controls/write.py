@@ -45,12 +45,12 @@ class Encoded:
     splits: Mapping[str, Matrix]  # split -> its queries, (queries of the split, d)
 
     @classmethod
-    def of(cls, base: str, runs: Path, params: Params) -> Self:
-        """Read what lies beside the system's runs, and embed the labelled queries and the bank."""
+    def of(cls, base: str, runs: Path, params: Params, *, banked: bool = True) -> Self:
+        """Read what lies beside the system's runs, and embed the labelled queries and, if it is wanted, the bank."""
         encoder, pairs = load_encoder(project.encoder(base), params.encoder), relevant_pairs(*project.tables("train"))
         rows, places = np.unique(pairs["query"].to_numpy(), return_inverse=True)
         n, tokens = count_rows(project.queries("train")), params.encoder.batch_tokens
-        bank = drawn(n + count_rows(project.queries(UNLABELLED)), params.seed)
+        bank = drawn(n + count_rows(project.queries(UNLABELLED)) if banked else 0, params.seed)
         read = np.union1d(rows, bank)
         parts = {"train": read[read < n], UNLABELLED: read[read >= n] - n}
         vectors = np.concatenate(
@@ -204,7 +204,7 @@ def write_hybrid(folder: Path, dense: Mapping[str, Path], logged: WithLog, dev: 
     found = (read_ranked(runs, "dev")[0][dev.rows, : dev.depth] for runs in dense.values())
     side = best_on_dev([Setting(system=name) for name in dense], found, dev)
     if (name := str(side.setting["system"])) != logged.base:
-        other = rank_with_log(Encoded.of(name, dense[name], params), dev, params)
+        other = rank_with_log(Encoded.of(name, dense[name], params, banked=False), dev, params)
         other.choice.tell(f"{HYBRID}, log beside {name}")
         logged = max(other, logged, key=lambda one: one.choice.chosen.value)
     choice, rankings = logged.choice, logged.rankings
