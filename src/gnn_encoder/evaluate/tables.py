@@ -4,7 +4,7 @@ Among them is the claim: the main system against the best that costs the same on
 """
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -191,6 +191,11 @@ class Claim:
     again: dict[str, float] = field(default_factory=dict)  # system -> mean over training queries that are asked again
 
 
+def best_rival(dev: Mapping[str, float]) -> str:
+    """Of the measured systems with one vector a passage and no graph the one with the best mean on dev."""
+    return max((one for one in registry().rivals if one in dev), key=lambda one: dev[one])
+
+
 def claim_of_main(values: pl.DataFrame, measure: str, again: dict[str, float]) -> Claim:
     """The main system against the best on dev that costs as much online and the control, and what is above it."""
 
@@ -198,7 +203,7 @@ def claim_of_main(values: pl.DataFrame, measure: str, again: dict[str, float]) -
         return {split: of[system] for split, of in compare_with(values, measure, {system: other}).items()}
 
     dev = {system: of[measure] for system, of in means_by_system(values, [measure])["dev"].items()}
-    best = max((one for one in registry().rivals if one in dev), key=lambda one: dev[one])
+    best = best_rival(dev)
     better = [one for one in CURES if one in dev and dev[one] > dev[MAIN]]
     rivals = [best, *({CONTROL} & dev.keys() - {best})]
     return Claim(
