@@ -130,7 +130,8 @@ def hashed(pid: str, caption: str) -> int:
 @app.command()
 def tldr(clone: Path, folder: Path) -> None:
     """Commands, the data of results/tldr (CC BY 4.0): English pages, and the captions of their examples as queries."""
-    ours, passages, queries = dict(pl.read_parquet(OUR_SPLIT).iter_rows()), {}, {}
+    ours = dict(pl.read_parquet(OUR_SPLIT).iter_rows())
+    passages, queries = dict[str, tuple[str, str, str]](), dict[tuple[str, str], str]()
     for title, text, captions in pages(clone):
         pid = "p" + re.sub(r"[^A-Za-z0-9_]+", "-", title)  # one passage a name, whatever its platforms
         passages.setdefault(pid, (pid, title, text))

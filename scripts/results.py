@@ -4,10 +4,10 @@ python scripts/results.py record NAME ...    # in a clone that has run; --help s
 python scripts/results.py check NAME         # in a clone that ran NAME's command; `default`: of the committed metrics/
 python scripts/results.py tables             # of README.md and docs/results.md: no number in them is typed by hand
 
-A record holds parameters, metrics, and of every judged query the measure that is tested: `values.parquet`.
+A record holds parameters, metrics, and of every judged query the measure that is tested, of each system of every branch
+that has run: `values.parquet`.
 """
 
-import json
 import re
 import shutil
 import subprocess
@@ -16,14 +16,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 import typer
-import yaml
 
 from gnn_encoder.base.errors import UserError, report_errors
 from gnn_encoder.base.files import read_json, write_json
 from gnn_encoder.evaluate.measures import Means, compare, parse
-from gnn_encoder.evaluate.tables import Table, best_rival, difference, markdown, of_other_data, p_value, points
+from gnn_encoder.evaluate.tables import (
+    NOTHING,
+    Table,
+    are_of_prepared,
+    best_rival,
+    difference,
+    markdown,
+    of_other_data,
+    p_value,
+    points,
+)
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.pipeline.project import (
@@ -55,9 +66,12 @@ PAIRS = [  # of the table of differences over these
     ("hybrid", "gnn_encoder_plus"),
     ("dual_encoder", "untouched"),
 ]
+FULL = "full"  # the switch that changes nothing
 BARE = "untouched_plus"  # labels and query bank upon the base model
+EXACT = 1e-9  # what the order of a sum may change of a mean
 TOLERANCE = 0.01  # what another processor, which rounds otherwise, may change of a measure
 SHOWN = {"InsuranceQA": SEEDS, "Commands: captions and pages": ("tldr",)}  # of README's table
+Values = dict[str, npt.NDArray[np.float64]]  # system -> a measure of the queries, in one order
 app = typer.Typer(help=str(__doc__).replace("\n\n", "\n\n\b\n"), add_completion=False, rich_markup_mode=None)
 Told = Annotated[str, typer.Option()]
 
@@ -89,7 +103,8 @@ def record(
             text = re.sub(rf"^(# Made by: .*|  path: .*){re.escape(path)}", r"\1FOLDER", text, flags=re.M)
         (target / "params.yaml").write_text(text, encoding="utf-8")
     (tested,) = parse([params.evaluate.significance])
-    systems = registry().branches[MAIN].systems
+    run = [branch for branch in registry().branches.values() if are_of_prepared(branch.systems)]
+    systems = [one for branch in run for one in branch.systems]
     values = pl.concat(pl.read_parquet(project.measured(one) / project.VALUES) for one in systems)
     values = values.filter(measure=tested).pivot("system", index=["split", "qid"], values="value", maintain_order=True)
     values.write_parquet(target / "values.parquet", compression="zstd")
@@ -105,39 +120,38 @@ def check(name: str) -> None:
         names = ", ".join(sorted(path.name for path in RESULTS.iterdir()))
         raise UserError(f"{RESULTS / name}: no such result; name one of {names}")
     if name != DEFAULT:
-        both = [
-            yaml.safe_load(Path(of, "params.yaml").read_text(encoding="utf-8"))["data"] for of in (".", RESULTS / name)
-        ]
-        if other := [key for key, value in both[0].items() if key != "path" and value != both[1].get(key)]:
-            raise UserError(
-                f"params.yaml, data: other {', '.join(other)} than of {name}; run its command in this clone first"
-            )
+        ours, theirs = (load_params(of / "params.yaml").data.model_dump() for of in (Path(), RESULTS / name))
+        if other := [key for key, value in ours.items() if key != "path" and value != theirs[key]]:
+            told = f"other {', '.join(other)} than of {name}; run its command in this clone first"
+            raise UserError(f"params.yaml, data: {told}")
     # Of a clone in which nothing ran, metrics/ are the committed ones.
     if told := of_other_data(load_params(), REFERENCE):
         raise UserError(f"{METRICS / MAIN}: {told}; run it first")
-    measure, worst, rows = load_params().evaluate.significance, 0.0, list[list[str]]()
+    (measure,), worst, rows = parse([load_params().evaluate.significance]), 0.0, list[list[str]]()
     for split in JUDGED:
-        expected, found = committed(name, split), read_json(METRICS / MAIN / f"{split}.json", Means)
-        for system, values in expected.items():
-            if missing := values.keys() - found.get(system, {}).keys():
-                told = f"has no {', '.join(sorted(missing))} of {system}; run {name}'s command first"
-                raise UserError(f"{METRICS / MAIN}: {told}")
-            worst = max(worst, *(abs(value - found[system][one]) for one, value in values.items()))
-            both = values[measure], found[system][measure]
-            rows.append([title_of(system), split, *map(points, both), f"{100 * (both[1] - both[0]):+.1f}"])
+        for system, recorded in means_of([name], split).items():
+            cells = [title_of(system), split, points(recorded)]
+            if (here := measured_here(system, split, measure)) is None:
+                rows.append([*cells, NOTHING, "not run here"])
+                continue
+            worst = max(worst, abs(here - recorded))
+            rows.append([*cells, points(here), f"{100 * (here - recorded):+.1f}"])
     print(markdown(Table(columns=["system", "split", f"{measure} recorded", "here", "difference"], rows=rows)))
-    verdict = "the same" if worst == 0 else f"at most {100 * worst:.1f} points apart, {100 * TOLERANCE:.0f} is allowed"
-    print(f"\n{name}: all measures of both splits: {verdict}")
+    apart = f"at most {100 * worst:.1f} points apart, {100 * TOLERANCE:.0f} is allowed"
+    print(f"\n{name}: {measure} of both splits: {'the same' if worst < EXACT else apart}")
     raise typer.Exit(int(worst > TOLERANCE))
 
 
-def committed(name: str, split: str) -> Means:
-    """The committed means of a result."""
-    if name != DEFAULT:
-        return read_json(RESULTS / name / "metrics" / MAIN / f"{split}.json", Means)
-    path = (METRICS / MAIN / f"{split}.json").as_posix()
-    found: Means = json.loads(subprocess.check_output(["git", "show", f"HEAD:{path}"]))
-    return found
+def measured_here(system: str, split: str, measure: str) -> float | None:
+    """A system's mean in this clone; None if its branch, not the main one, has not run."""
+    branch = next(name for name, one in registry().branches.items() if system in one.systems)
+    path = METRICS / branch / f"{split}.json"
+    if branch != MAIN and not path.is_file():
+        return None
+    try:
+        return read_json(path, Means)[system][measure]
+    except KeyError:
+        raise UserError(f"{path}: has no {measure} of {system}; run the record's command first") from None
 
 
 def readme_table() -> Table:
@@ -170,47 +184,48 @@ def sets_table() -> Table:
     return Table(columns=columns, rows=rows)
 
 
-def values_of(names: Iterable[str], split: str) -> list[pl.DataFrame]:
-    """The values of a split's queries, a table a record, with a column a system, the queries in one order."""
-    return [pl.read_parquet(RESULTS / name / "values.parquet").filter(split=split).sort("qid") for name in names]
+def read_values(path: Path, split: str) -> Values:
+    """The values of a split's queries in a recorded table."""
+    table = pl.read_parquet(path).filter(split=split).sort("qid")
+    return {system: table[system].to_numpy() for system in table.columns[2:]}
 
 
-def mean_of(names: Iterable[str], split: str) -> pl.DataFrame:
-    """Each query's values as means over the seeds of some records."""
-    each = values_of(names, split)
-    return pl.DataFrame({system: sum(of[system] for of in each) / len(each) for system in each[0].columns[2:]})
+def values_of(names: Iterable[str], split: str) -> Values:
+    """Each query's values as means over the seeds of some records, of the systems that all of them have."""
+    each = [read_values(RESULTS / name / "values.parquet", split) for name in names]
+    common = [system for system in each[0] if all(system in of for of in each)]
+    return {system: np.mean([of[system] for of in each], axis=0) for system in common}
+
+
+def means_of(names: Iterable[str], split: str) -> dict[str, float]:
+    """The means of what `values_of` gives."""
+    return {system: float(of.mean()) for system, of in values_of(names, split).items()}
 
 
 def scores(names: Iterable[str]) -> list[str]:
     """Test scores, as the README's table has them: seven systems, two gains, the hybrid."""
-    test, dev = (mean_of(names, split) for split in ("test", "dev"))
-    best = best_rival({system: dev[system].mean() for system in dev.columns})
-    systems = [points(test[one].mean()) for one in (UNTOUCHED, BARE, REFERENCE, CONTROL, best, MAIN, PLUS)]
-    return [*systems, above(test, MAIN, CONTROL), above(test, PLUS, best), points(test[HYBRID].mean())]
+    test, means, best = values_of(names, "test"), means_of(names, "test"), best_rival(means_of(names, "dev"))
+    systems = [points(means[one]) for one in (UNTOUCHED, BARE, REFERENCE, CONTROL, best, MAIN, PLUS)]
+    return [*systems, above(test, MAIN, CONTROL), above(test, PLUS, best), points(means[HYBRID])]
 
 
-def above(values: pl.DataFrame, system: str, other: str, *, tested: bool = False) -> str:
+def above(values: Values, system: str, other: str, *, tested: bool = False) -> str:
     """A cell: the mean difference of two systems with its interval, and its p if that is wanted."""
-    found = compare(values[system].to_numpy(), values[other].to_numpy(), other)
+    found = compare(values[system], values[other], other)
     return difference(found) + (f", {p_value(found.p)}" if tested else "")
 
 
 def seeds_table() -> Table:
     """The default's systems with each seed."""
-    test, dev, rows = values_of(SEEDS, "test"), values_of(SEEDS, "dev"), []
-    for system in test[0].columns[2:]:
-        each, on_dev = ([one[system].mean() for one in of] for of in (test, dev))
-        rows.append([title_of(system), *map(points, [*each, sum(each) / len(each), sum(on_dev) / len(on_dev)])])
-    seeds = [
-        yaml.safe_load(Path(of, "params.yaml").read_text())["seed"] for of in (".", *(RESULTS / n for n in SEEDS[1:]))
-    ]
-    columns = ["RR@10 on test", *(f"seed {seed}" for seed in seeds), "mean", "mean on dev"]
-    return Table(columns=columns, rows=rows)
+    columns = [*(means_of([name], "test") for name in SEEDS), means_of(SEEDS, "test"), means_of(SEEDS, "dev")]
+    rows = [[title_of(system), *(points(of[system]) for of in columns)] for system in columns[-1]]
+    seeds = [load_params(of / "params.yaml").seed for of in (Path(), *(RESULTS / name for name in SEEDS[1:]))]
+    return Table(columns=["RR@10 on test", *(f"seed {seed}" for seed in seeds), "mean", "mean on dev"], rows=rows)
 
 
 def differences_table() -> Table:
     """Differences of the default's systems, each query's value being its mean over the seeds."""
-    splits = [mean_of(SEEDS, split) for split in ("test", "dev")]
+    splits = [values_of(SEEDS, split) for split in ("test", "dev")]
     rows = [
         [f"{title_of(one)} above {title_of(other)}", *(above(values, one, other, tested=True) for values in splits)]
         for one, other in PAIRS
@@ -218,11 +233,36 @@ def differences_table() -> Table:
     return Table(columns=["RR@10, mean of the seeds", "test", "dev"], rows=rows)
 
 
+def methods_table() -> Table:
+    """The other papers' systems that ran on the default's data, a row each."""
+    test, dev, rows = values_of([DEFAULT], "test"), values_of([DEFAULT], "dev"), []
+    for branch in [of for name, of in registry().branches.items() if name != MAIN]:
+        for system in [one for one in branch.systems if one in test]:
+            own = NOTHING if system == branch.baseline else above(test, system, branch.baseline, tested=True)
+            told = (
+                *(points(float(of[system].mean())) for of in (test, dev)),
+                above(test, system, REFERENCE, tested=True),
+            )
+            rows.append([title_of(system), *told, own])
+    return Table(columns=["RR@10", "test", "dev", "above M_de, on test", "above the row before, on test"], rows=rows)
+
+
+def switches_table() -> Table:
+    """GNN-encoder on the default's data with one switch changed."""
+    splits, rows = [read_values(RESULTS / DEFAULT / "switches.parquet", split) for split in ("test", "dev")], []
+    for switch in splits[0]:
+        against = [NOTHING if switch == FULL else above(of, switch, FULL, tested=True) for of in splits]
+        means = [points(float(of[switch].mean())) for of in splits]
+        rows.append([f"`{switch}`", means[0], against[0], means[1], against[1]])
+    return Table(columns=["RR@10", "test", "against `full`", "dev", "against `full`"], rows=rows)
+
+
 TABLES = {
     (Path("README.md"), "results"): readme_table,
     (Path("docs/results.md"), "sets"): sets_table,
     (Path("docs/results.md"), "seeds"): seeds_table,
     (Path("docs/results.md"), "differences"): differences_table,
+    (Path("docs/results.md"), "switches"): switches_table,
 }
 
 
