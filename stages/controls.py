@@ -28,7 +28,7 @@ def main(stage: Stage) -> None:
     controls.write_control(folders[LOGGED], LOGGED, logged.choice, logged.rankings)
     runs = {name: folders.get(name, project.runs(name)) for name in known.dense}  # of equally good ones the first
     dense = {name: of for name, of in runs.items() if name in folders or of in stage.inputs}
-    controls.write_hybrid(folders[HYBRID], dense, logged, dev, params)
+    controls.write_hybrid(folders[HYBRID], dense, encoded, logged, dev, params)
 
 
 if __name__ == "__main__":

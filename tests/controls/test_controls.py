@@ -49,7 +49,7 @@ def write(system: str, params: Params, target: Path, **others: Path) -> None:
         return
     logged = controls.rank_with_log(queries, dev, params)
     if system == "hybrid":
-        controls.write_hybrid(target, {BASE: runs, **others}, logged, dev, params)
+        controls.write_hybrid(target, {BASE: runs, **others}, {BASE: queries}, logged, dev, params)
     else:
         controls.write_control(target, system, logged.choice, logged.rankings)
 

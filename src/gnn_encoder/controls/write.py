@@ -1,6 +1,6 @@
 """The controls, made of artifacts where they lie; dev queries choose their settings."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gnn_encoder.base.files import fingerprint, write_json
 from gnn_encoder.base.judgements import Identical, relevant_pairs, with_rows
-from gnn_encoder.base.matrix import Matrix, Origin, array_blocks, open_matrix
+from gnn_encoder.base.matrix import Matrix, Origin, Rows, array_blocks, open_matrix
 from gnn_encoder.base.runs import as_matrices, read_run, write_ranking
 from gnn_encoder.base.tables import UNLABELLED, count_rows
 from gnn_encoder.controls import hybrid
@@ -23,12 +23,13 @@ from gnn_encoder.evaluate.judge import Judgements
 from gnn_encoder.evaluate.measures import cutoff, parse
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Params
-from gnn_encoder.pipeline.project import HYBRID, LEXICAL
+from gnn_encoder.pipeline.project import HYBRID, LEXICAL, registry
 from gnn_encoder.search.exact import Ranking, array_top_k
 from gnn_encoder.text.corpus import embed_queries, load_encoder, transform_corpus
 from gnn_encoder.text.encoder import DualEncoder
 
 DEV_QUERIES = 2_000  # most judged dev queries that choose
+Change = Callable[[int, Matrix], Matrix]  # of a matrix's rows from one on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,12 +46,12 @@ class Encoded:
     splits: Mapping[str, Matrix]  # split -> its queries, (queries of the split, d)
 
     @classmethod
-    def of(cls, base: str, runs: Path, params: Params, *, banked: bool = True) -> Self:
-        """Read what lies beside the system's runs, and embed the labelled queries and, if it is wanted, the bank."""
+    def of(cls, base: str, runs: Path, params: Params) -> Self:
+        """Read what lies beside the system's runs, and embed the labelled queries and the bank."""
         encoder, pairs = load_encoder(project.encoder(base), params.encoder), relevant_pairs(*project.tables("train"))
         rows, places = np.unique(pairs["query"].to_numpy(), return_inverse=True)
         n, tokens = count_rows(project.queries("train")), params.encoder.batch_tokens
-        bank = drawn(n + count_rows(project.queries(UNLABELLED)) if banked else 0, params.seed)
+        bank = drawn(n + count_rows(project.queries(UNLABELLED)), params.seed)
         read = np.union1d(rows, bank)
         parts = {"train": read[read < n], UNLABELLED: read[read >= n] - n}
         vectors = np.concatenate(
@@ -66,6 +67,19 @@ class Encoded:
             scale=encoder.scale,
             splits={split: np.load(runs / project.asked(base, split).name) for split in project.JUDGED},
         )
+
+    @property
+    def passages(self) -> NDArray[Any]:
+        """The system's embeddings. *Shape:* (m, d)."""
+        return open_matrix(project.embeddings(self.base))
+
+    def search(self, split: str, k: int, change: Change, rows: Rows | None = None) -> Ranking:
+        """The best passages, after a change, of a split's queries or of some rows of them. *Shape:* (q, k) both."""
+        of, own, passages = self.splits[split], Identical.read(project.IDENTICAL, split), self.passages
+        if rows is not None:
+            of, own = of[rows], own.of_queries(rows)
+        k = min(k, len(passages))
+        return own.search(lambda wide: array_top_k(passages, of, wide, change=change), k, len(passages))
 
 
 def dev_queries(params: Params) -> DevQueries:
@@ -106,67 +120,59 @@ def write_closed_forms(
     `reordered`: system -> its `by`, and its folder of runs. Of these closed forms of labels, or of the family if there
     is none, the best on dev goes into `matrix`.
     """
-    passages, dtype = open_matrix(project.embeddings(queries.base)), params.cache_passages.dtype
-    labelled = LabelledPassages.of(passages, queries.labels, queries.labelled)
-    pairs = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
-    pairs = pairs.filter(pl.col("query").is_in(dev.rows.tolist()))
-    pairs = pairs.with_columns(query=pl.Series(np.searchsorted(dev.rows, pairs["query"].to_numpy())))
-    own = {split: Identical.read(project.IDENTICAL, split) for split in queries.splits}
-    read = min(max(dev.depth, DEPTH), len(passages))
-    sample = queries.splits["dev"][dev.rows], read, own["dev"].of_queries(dev.rows)
-    of_sample, depth = Unmoved(passages, labelled, *sample), min(params.retrieve.depth, len(passages))
-    splits = queries.splits if reordered else {}  # of which there are runs
-    unmoved = {split: Unmoved(passages, labelled, of, depth, own[split]) for split, of in splits.items()}
-    made, by_labels = list[tuple[Choice, Matrix]](), {by: (system, at) for system, (by, at) in reordered.items()}
-    for method in [by for by in METHODS if by in by_labels] or [FAMILY]:
-        settings, moved = settings_of(method, labelled, of_sample, pairs, unit_length=queries.unit_length)
-        tried = (of_sample.rank(moved(one).astype(dtype).astype(np.float32))[0] for one in settings)  # as on disk
-        choice = replace(best_on_dev(settings, tried, dev), facts={"labelled_passages": len(labelled.passages)})
-        made.append((choice, moved(choice.setting).astype(dtype).astype(np.float32)))
-        if method in by_labels:
-            system, folder = by_labels[method]
-            write_control(folder, system, choice, {split: of.rank(made[-1][1]) for split, of in unmoved.items()})
+    dtype = params.cache_passages.dtype
+    methods = [by for by, _ in reordered.values() if by in METHODS] or [FAMILY]
+    forms = {by: by_labels(by, queries, dev, dtype) for by in methods}
     for system, (by, folder) in reordered.items():
-        if by == BY_BANK:
-            choice, lower = lowered(passages, queries, lambda first, block: block, own["dev"], dev, dtype)
-            found = {split: _searched(passages, of, own[split], depth, lower) for split, of in queries.splits.items()}
-            write_control(folder, system, choice, found)
-    of_labels, best = max(made, key=lambda one: one[0].chosen.value)
-    choice, lower = lowered(passages, queries, partial(labelled.place, moved=best), own["dev"], dev, dtype)
+        choice, change = lowered(queries, lambda first, block: block, dev, dtype) if by == BY_BANK else forms[by]
+        found = {split: queries.search(split, params.retrieve.depth, change) for split in queries.splits}
+        write_control(folder, system, choice, found)
+    of_labels, change = max(forms.values(), key=lambda form: form[0].chosen.value)
+    choice, change = lowered(queries, change, dev, dtype)
     choice = replace(choice, facts=of_labels.facts | {f"labels_{name}": one for name, one in of_labels.setting.items()})
     choice.tell(f"{queries.base}, labels and query bank")
+    plain = project.embeddings(queries.base)
     origin = Origin(
         model_fingerprint=DualEncoder.passage_fingerprint(project.encoder(queries.base)),
-        input_fingerprint=fingerprint(
-            project.embeddings(queries.base), *project.tables("train")[:2], **choice.setting, **choice.facts
-        ),
+        input_fingerprint=fingerprint(plain, *project.tables("train")[:2], **choice.setting, **choice.facts),
     )
-    transform_corpus(project.embeddings(queries.base), matrix, dtype=dtype, origin=origin, transform=lower)
+    transform_corpus(plain, matrix, dtype=dtype, origin=origin, transform=change)
     write_json(plus / CHOICE, choice)
 
 
-Change = Callable[[int, Matrix], Matrix]  # of a matrix's rows from one on
+def by_labels(method: str, queries: Encoded, dev: DevQueries, dtype: str) -> tuple[Choice, Change]:
+    """The setting of a closed form of labels that is best on dev, and how it changes passages, as on disk."""
+    labelled = LabelledPassages.of(queries.passages, queries.labels, queries.labelled)
+    pairs = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
+    pairs = pairs.filter(pl.col("query").is_in(dev.rows.tolist()))
+    pairs = pairs.with_columns(query=pl.Series(np.searchsorted(dev.rows, pairs["query"].to_numpy())))
+    own = Identical.read(project.IDENTICAL, "dev").of_queries(dev.rows)
+    read = min(max(dev.depth, DEPTH), len(queries.passages))
+    unmoved = Unmoved(queries.passages, labelled, queries.splits["dev"][dev.rows], read, own)
+    settings, moved = settings_of(method, labelled, unmoved, pairs, unit_length=queries.unit_length)
+
+    def rounded(setting: Setting) -> Matrix:
+        return moved(setting).astype(dtype).astype(np.float32)
+
+    choice = best_on_dev(settings, (unmoved.rank(rounded(one))[0] for one in settings), dev)
+    choice = replace(choice, facts={"labelled_passages": len(labelled.passages)})
+    return choice, partial(labelled.place, moved=rounded(choice.setting))
 
 
-def lowered(
-    passages: NDArray[Any], queries: Encoded, place: Change, own: Identical, dev: DevQueries, dtype: str
-) -> tuple[Choice, Change]:
+def lowered(queries: Encoded, place: Change, dev: DevQueries, dtype: str) -> tuple[Choice, Change]:
     """The weight of the query bank that is best on dev, for passages that `place` changes before, and both changes."""
-    m = len(passages)
-    bank = QueryBank.of(
-        lambda: ((at, place(at, one)) for at, one in array_blocks(passages)), m, queries.bank, queries.scale
-    )
-    asked, own = queries.splits["dev"][dev.rows], own.of_queries(dev.rows)
+    passages = queries.passages
+
+    def placed() -> Iterator[tuple[int, Matrix]]:
+        return ((first, place(first, block)) for first, block in array_blocks(passages))
+
+    bank = QueryBank.of(placed, len(passages), queries.bank, queries.scale)
 
     def by(weight: float) -> Change:  # as on disk
         return lambda first, block: bank.lower(first, place(first, block), weight).astype(dtype).astype(np.float32)
 
-    choice = best_weight(lambda weight: _searched(passages, asked, own, dev.depth, by(weight))[0], dev)
+    choice = best_weight(lambda weight: queries.search("dev", dev.depth, by(weight), dev.rows)[0], dev)
     return choice, by(float(choice.setting["weight"]))
-
-
-def _searched(passages: NDArray[Any], queries: Matrix, own: Identical, k: int, change: Change) -> Ranking:
-    return own.search(lambda wide: array_top_k(passages, queries, wide, change=change), k, len(passages))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,18 +199,28 @@ def rank_with_log(queries: Encoded, dev: DevQueries, params: Params) -> WithLog:
     return WithLog(base=queries.base, known=known, choice=choice, rankings=rankings)
 
 
-def write_hybrid(folder: Path, dense: Mapping[str, Path], logged: WithLog, dev: DevQueries, params: Params) -> None:
+def write_hybrid(
+    folder: Path,
+    dense: Mapping[str, Path],
+    encoded: Mapping[str, Encoded],
+    logged: WithLog,
+    dev: DevQueries,
+    params: Params,
+) -> None:
     """Write the hybrid of three sources: words, meaning and the log.
 
     Meaning is the dense system that is best on dev, of equally good ones the first; with it, or with that of `logged`,
     whichever is better, the log is asked; what comes out is fused with what BM25 found. Each step may leave a source
-    out, so that on dev the hybrid is not below any of these. `dense`: systems and their folders of runs.
+    out, so that on dev the hybrid is not below any of these. `dense`: systems and their folders of runs; `encoded`:
+    queries by encoders of systems; a shifted system has that of its base.
     """
     depth, lexical = params.retrieve.depth, project.runs(LEXICAL)
     found = (read_ranked(runs, "dev")[0][dev.rows, : dev.depth] for runs in dense.values())
     side = best_on_dev([Setting(system=name) for name in dense], found, dev)
     if (name := str(side.setting["system"])) != logged.base:
-        other = rank_with_log(Encoded.of(name, dense[name], params, banked=False), dev, params)
+        known = encoded.get(registry().dense[name].base or name)
+        queries = replace(known, base=name, runs=dense[name]) if known else Encoded.of(name, dense[name], params)
+        other = rank_with_log(queries, dev, params)
         other.choice.tell(f"{HYBRID}, log beside {name}")
         logged = max(other, logged, key=lambda one: one.choice.chosen.value)
     choice, rankings = logged.choice, logged.rankings
