@@ -20,7 +20,7 @@ SIZES = {
 OWN = {"data.name": "null", "encoder.model": "tests/tiny/model", "retrieve.depth": "100"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_natural_questions_run(environment: dict[str, str], tmp_path: Path) -> None:
     """The main branch without DVC, in the order of its file."""
     project, config = check_out(Project(tmp_path / "project", environment)), ROOT / "configs" / "nq.yaml"

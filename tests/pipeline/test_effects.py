@@ -1,5 +1,8 @@
 """No parameter of the graph or of its training is without effect on what is searched."""
 
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import chdir
 from typing import Any
 
 import numpy as np
@@ -8,6 +11,7 @@ import pytest
 from gnn_encoder.base.matrix import Matrix
 from gnn_encoder.train.loop import fit
 
+from ..pipelines import Project, Ran
 from ..project import call_stage
 
 TRAIN = ["train_mgt", "encode_corpus"]
@@ -30,32 +34,35 @@ CHANGES: dict[str, tuple[Any, list[str]]] = {
 }
 
 
-@pytest.fixture
-def last_weights(stages: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+@pytest.fixture(scope="module")
+def trained(reproduced: tuple[Project, Ran], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """The experiment, whose trainings end with their last weights: on texts without meaning the start may be best."""
-    monkeypatch.chdir(stages.folder)
-    monkeypatch.setattr("gnn_encoder.gnn.train.fit", lambda *task, **how: fit(*task, **how | {"evaluations": 0}))
-    return stages
+    folder = shutil.copytree(reproduced[0].folder, tmp_path_factory.mktemp("trained") / "project", symlinks=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("gnn_encoder.gnn.train.fit", lambda *task, **how: fit(*task, **how | {"evaluations": 0}))
+        with chdir(folder):
+            for stage in TRAIN:
+                call_stage(stage)
+        yield Project(folder, reproduced[0].environment)
 
 
-def vectors(project: Any) -> Matrix:
+def vectors(project: Project) -> Matrix:
     found: Matrix = np.load(project.folder / "data/embeddings/gnn_encoder/embeddings.npy").astype(np.float32)
     return found
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_parameter_changes_the_passages(last_weights: Any, name: str) -> None:
+def test_a_parameter_changes_the_passages(trained: Project, copy_of: Callable[..., Project], name: str) -> None:
     value, run = CHANGES[name]
-    for stage in TRAIN:
-        call_stage(stage)
-    before = vectors(last_weights)
-    last_weights.set_params(**{name: value})
-    for stage in run:
-        call_stage(stage)
-    assert np.abs(vectors(last_weights) - before).max() > 1e-3
+    changed = copy_of(trained, stages_only=True)
+    changed.set_params(**{name: value})
+    with chdir(changed.folder):
+        for stage in run:
+            call_stage(stage)
+    assert np.abs(vectors(changed) - vectors(trained)).max() > 1e-3
 
 
-def test_an_index_that_finds_few_is_told(stages: Any) -> None:
+def test_an_index_that_finds_few_is_told(stages: Project) -> None:
     stages.set_params(index={"factory": "IVF40,Flat"})
     ran = stages.stage("build_index", "gnn_encoder")
     assert ran.status == 0, ran.output
