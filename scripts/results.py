@@ -94,17 +94,17 @@ def record(
 ) -> None:
     """Copy what a run in this clone has measured."""
     target, params = RESULTS / name, load_params()
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    if name != DEFAULT:  # whose parameters and metrics are the project's
-        shutil.copytree(METRICS / MAIN, target / "metrics" / MAIN)
+    shutil.rmtree(target / METRICS, ignore_errors=True)
+    run = {of: branch.systems for of, branch in registry().branches.items() if are_of_prepared(branch.systems)}
+    for branch in run if name != DEFAULT else run.keys() - {MAIN}:  # of the default these and params.yaml are committed
+        shutil.copytree(METRICS / branch, target / METRICS / branch)
+    if name != DEFAULT:
         text = Path("params.yaml").read_text(encoding="utf-8")
         if path := params.data.path:
             text = re.sub(rf"^(# Made by: .*|  path: .*){re.escape(path)}", r"\1FOLDER", text, flags=re.M)
         (target / "params.yaml").write_text(text, encoding="utf-8")
     (tested,) = parse([params.evaluate.significance])
-    run = [branch for branch in registry().branches.values() if are_of_prepared(branch.systems)]
-    systems = [one for branch in run for one in branch.systems]
+    systems = [one for systems in run.values() for one in systems]
     values = pl.concat(pl.read_parquet(project.measured(one) / project.VALUES) for one in systems)
     values = values.filter(measure=tested).pivot("system", index=["split", "qid"], values="value", maintain_order=True)
     values.write_parquet(target / "values.parquet", compression="zstd")

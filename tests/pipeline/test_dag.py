@@ -1,6 +1,7 @@
 """The whole DAG through real DVC on the tiny corpus and model: what it makes, and what a change makes run again."""
 
 import gzip
+import json
 import math
 import re
 import shutil
@@ -143,6 +144,23 @@ def test_an_experiment_reruns_what_depends_on_it(project: Any, copy_of: Callable
     depends = tuple(f"data/{kind}/{system}/" for kind in kinds for system in made)
     depends += ("data/mgt/", "data/no_gnn/", "data/runs/hybrid/")
     assert changed and all(name.startswith(depends) for name in changed)
+
+
+def test_a_record_is_compared_with_what_a_clone_measured(project: Any, copy_of: Callable[..., Any]) -> None:
+    copy, script = copy_of(project), "scripts/results.py"
+    how = [f"--{name}=any" for name in ("title", "data", "command", "processor")]
+    ran = copy.fork([script, "record", "tiny", *how, "--minutes=1"], [script, "check", "tiny"])
+    assert ran.status == 0 and "tiny: RR@10 of both splits: the same" in ran.stdout, ran.output
+    assert ran.stdout.count(" dev |") == ran.stdout.count(" test |") == len(REGISTRY.systems)
+    measured = copy.folder / "metrics" / "pair" / "test.json"
+    means = json.loads(measured.read_text())
+    means["pair"]["RR@10"] += 0.02
+    measured.write_text(json.dumps(means))
+    ran = copy.fork([script, "check", "tiny"])
+    assert ran.status == 1 and "at most 2.0 points apart, 1 is allowed" in ran.stdout, ran.output
+    shutil.rmtree(measured.parent)
+    ran = copy.fork([script, "check", "tiny"])
+    assert ran.status == 0 and ran.stdout.count("not run here") == 4, ran.output
 
 
 @pytest.mark.parametrize("trained", [False, True])
