@@ -263,6 +263,7 @@ TABLES = {
     (Path("docs/results.md"), "seeds"): seeds_table,
     (Path("docs/results.md"), "differences"): differences_table,
     (Path("docs/results.md"), "switches"): switches_table,
+    (Path("docs/results.md"), "methods"): methods_table,
 }
 
 

@@ -16,13 +16,13 @@ def main(stage: Stage) -> None:
     """Make every system of the kinds `reordered`, `shifted` and `fused`, the last of what the others find."""
     params, known, dev = stage.params, registry(), controls.dev_queries(stage.params)
     folders = {name: stage.unfinished(project.runs(name)) for name in known.of_kind("reordered", "shifted", "fused")}
-    forms = {name: (one.by, folders[name]) for name, one in known.of_kind("reordered").items()}
+    reordered = {name: (one.by, folders[name]) for name, one in known.of_kind("reordered").items() if name != LOGGED}
     encoded = dict[str, controls.Encoded]()
     for name, one in known.of_kind("shifted").items():
         encoded[one.base] = queries = controls.Encoded.of(one.base, project.runs(one.base), params)
         matrix, index = stage.unfinished(project.embeddings(name)), stage.unfinished(project.index(name))
-        of_base = forms if one.base == CONTROL else {}
-        controls.write_closed_forms(queries, of_base, folders[name], matrix, dev, params)
+        forms = reordered if one.base == CONTROL else {}
+        controls.write_closed_forms(queries, forms, folders[name], matrix, dev, params)
         index_system(queries.splits, name, project.encoder(name), matrix, index, folders[name], params)
     logged = controls.rank_with_log(encoded[CONTROL], dev, params)
     controls.write_control(folders[LOGGED], LOGGED, logged.choice, logged.rankings)
