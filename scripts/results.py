@@ -8,6 +8,7 @@ A record holds parameters, metrics, and of every judged query the measure that i
 that has run: `values.parquet`.
 """
 
+import json
 import re
 import shutil
 import subprocess
@@ -68,7 +69,6 @@ PAIRS = [  # of the table of differences over these
 ]
 FULL = "full"  # the switch that changes nothing
 BARE = "untouched_plus"  # labels and query bank upon the base model
-EXACT = 1e-9  # what the order of a sum may change of a mean
 TOLERANCE = 0.01  # what another processor, which rounds otherwise, may change of a measure
 SHOWN = {"InsuranceQA": SEEDS, "Commands: captions and pages": ("tldr",)}  # of README's table
 Values = dict[str, npt.NDArray[np.float64]]  # system -> a measure of the queries, in one order
@@ -127,31 +127,40 @@ def check(name: str) -> None:
     # Of a clone in which nothing ran, metrics/ are the committed ones.
     if told := of_other_data(load_params(), REFERENCE):
         raise UserError(f"{METRICS / MAIN}: {told}; run it first")
-    (measure,), worst, rows = parse([load_params().evaluate.significance]), 0.0, list[list[str]]()
+    measure, worst, rows = load_params().evaluate.significance, 0.0, list[list[str]]()
     for split in JUDGED:
-        for system, recorded in means_of([name], split).items():
-            cells = [title_of(system), split, points(recorded)]
-            if (here := measured_here(system, split, measure)) is None:
+        for system, recorded in committed(name, split).items():
+            cells = [title_of(system), split, points(recorded[measure])]
+            if (here := measured_here(system, split)) is None:
                 rows.append([*cells, NOTHING, "not run here"])
                 continue
-            worst = max(worst, abs(here - recorded))
-            rows.append([*cells, points(here), f"{100 * (here - recorded):+.1f}"])
+            if missing := recorded.keys() - here.keys():
+                told = f"has no {', '.join(sorted(missing))} of {system}; run {name}'s command first"
+                raise UserError(f"{METRICS}: {told}")
+            worst = max(worst, *(abs(value - here[one]) for one, value in recorded.items()))
+            rows.append([*cells, points(here[measure]), f"{100 * (here[measure] - recorded[measure]):+.1f}"])
     print(markdown(Table(columns=["system", "split", f"{measure} recorded", "here", "difference"], rows=rows)))
     apart = f"at most {100 * worst:.1f} points apart, {100 * TOLERANCE:.0f} is allowed"
-    print(f"\n{name}: {measure} of both splits: {'the same' if worst < EXACT else apart}")
+    print(f"\n{name}: all measures of both splits: {'the same' if worst == 0 else apart}")
     raise typer.Exit(int(worst > TOLERANCE))
 
 
-def measured_here(system: str, split: str, measure: str) -> float | None:
-    """A system's mean in this clone; None if its branch, not the main one, has not run."""
+def committed(name: str, split: str) -> Means:
+    """The committed means of a result, of all its branches."""
+    found: Means = {}
+    for path in (METRICS / branch / f"{split}.json" for branch in registry().branches):
+        if name == DEFAULT and path.parent.name == MAIN:
+            found |= json.loads(subprocess.check_output(["git", "show", f"HEAD:{path.as_posix()}"]))
+        elif (RESULTS / name / path).is_file():
+            found |= read_json(RESULTS / name / path, Means)
+    return found
+
+
+def measured_here(system: str, split: str) -> dict[str, float] | None:
+    """A system's means in this clone; None if its branch, not the main one, has not run."""
     branch = next(name for name, one in registry().branches.items() if system in one.systems)
     path = METRICS / branch / f"{split}.json"
-    if branch != MAIN and not path.is_file():
-        return None
-    try:
-        return read_json(path, Means)[system][measure]
-    except KeyError:
-        raise UserError(f"{path}: has no {measure} of {system}; run the record's command first") from None
+    return read_json(path, Means).get(system, {}) if branch == MAIN or path.is_file() else None
 
 
 def readme_table() -> Table:
