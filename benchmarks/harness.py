@@ -241,8 +241,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-NAMES = ("encode_passages", "edge_features", "train_encoder", "search_latency", "serving", "attention", "bm25")
-NAMES += ("at_size", "own_vectors", "common_practice")
+NAMES = ["encode_passages", "edge_features", "train_encoder", "search_latency", "serving", "attention", "bm25"]
+NAMES += ["at_size", "own_vectors", "common_practice", "hubs"]
 
 
 def row(name: str) -> list[str]:
