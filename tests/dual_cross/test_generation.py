@@ -10,11 +10,10 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 import torch
-from transformers import GenerationConfig
 
 from gnn_encoder.base.tables import QUERIES
 from gnn_encoder.dual_cross import generation
-from gnn_encoder.dual_cross.generation import choose_queries, forbidden, generate_queries, sampling, write_queries
+from gnn_encoder.dual_cross.generation import choose_queries, draw, forbidden, generate_queries, write_queries
 from gnn_encoder.dual_cross.generator import QueryGenerator
 from gnn_encoder.text.batches import single_batch
 from gnn_encoder.text.corpus import embed_queries
@@ -36,27 +35,36 @@ def passages(tables: Path, model: QueryGenerator) -> TextTokens:
 
 
 @torch.inference_mode()
-def best(model: QueryGenerator, passages: TextTokens, row: int, query: list[int], how: GenerationConfig) -> int:
+def best(model: QueryGenerator, passages: TextTokens, row: int, query: list[int]) -> int:
     """The most likely token to follow a query so far, by one pass over the whole of it and of the passage."""
     batch = single_batch(passages, np.array([row]), model.template, LENGTH)
     inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
-    so_far = torch.tensor([[how.decoder_start_token_id, *query]])
+    so_far = torch.tensor([[model.model.config.decoder_start_token_id, *query]])
     logits = model.model(**inputs, decoder_input_ids=so_far, use_cache=False).logits[0, -1]
-    logits[[*how.suppress_tokens, *([] if query else how.begin_suppress_tokens)]] = -torch.inf
+    never, not_first = forbidden(model.tokenizer, model.end, len(logits))
+    logits[[*never, *([] if query else not_first)]] = -torch.inf
     return int(logits.argmax())
 
 
 def test_of_one_token_it_is_the_best(model: QueryGenerator, passages: TextTokens) -> None:
     """Then nothing is drawn, and all views of a passage are alike."""
-    how = sampling(model, views=3, query_length=12, top_k=1)
     batch = single_batch(passages, np.arange(12), model.template, LENGTH)
-    found = write_queries(model, batch, how).view(12, 3, -1)
+    found = write_queries(model, batch, views=3, tokens=10, top_k=1).view(12, 3, 10)
     for row in range(12):
         for tokens in found[row].tolist():
             ends = tokens.index(model.end) + 1 if model.end in tokens else len(tokens)
             assert tokens[ends:] == [model.template.pad] * (len(tokens) - ends)
-            assert tokens[:ends] == [best(model, passages, row, tokens[:place], how) for place in range(ends)]
-    assert found.shape[2] <= how.max_new_tokens and len(set(map(tuple, found[:, 0].tolist()))) > 1
+            assert tokens[:ends] == [best(model, passages, row, tokens[:place]) for place in range(ends)]
+    assert len(set(map(tuple, found[:, 0].tolist()))) > 1
+
+
+def test_a_token_is_drawn_by_the_softmax_of_the_most_likely() -> None:
+    """Of 20,000 rows; one token of six is forbidden, and one less likely than the four."""
+    logits = torch.tensor([2.0, -1.0, 1.0, -torch.inf, 0.0, -2.0])
+    torch.manual_seed(3)
+    shares = draw(logits.repeat(20_000, 1), 4).bincount(minlength=6) / 20_000
+    logits[5] = -torch.inf
+    torch.testing.assert_close(shares, logits.softmax(dim=0), atol=0.015, rtol=0)
 
 
 def test_forbidden_tokens(tiny_model: Path, t5_folder: Path) -> None:
