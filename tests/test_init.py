@@ -60,12 +60,12 @@ def test_a_config_and_values_which_win_over_it() -> None:
 @pytest.mark.parametrize("text", ["5.0e-5", "017", "1e3", "1e3x", "yes", "'yes'", '"5e-5"', "~", "[1]"])
 def test_a_value_means_what_it_means_in_params_yaml(text: str) -> None:
     """Whatever is written: as YAML 1.2, which DVC reads and writes."""
-    code, _, err = call("init", f"data.unlabelled={text}")
+    code, _, err = call("init", f"encoder.query_prefix={text}")
     meant = YAML(typ="safe").load(text)
     if meant is None or isinstance(meant, str):
-        assert code == 0 and load_params().data.unlabelled == meant
+        assert code == 0 and load_params().encoder.query_prefix == meant
     else:
-        assert code == 2 and f"data.unlabelled is {meant!r}: input should be a valid string" in err
+        assert code == 2 and f"encoder.query_prefix is {meant!r}: input should be a valid string" in err
 
 
 def test_a_path_is_read_as_other_values_are_and_may_begin_at_home(
@@ -84,8 +84,11 @@ def test_a_second_experiment_is_refused_and_single_values_are_not() -> None:
     for second in (["configs/msmarco.yaml"], ["--data", "beir", "--path", str(TINY / "beir")]):
         assert refused(*second) == f"params.yaml: {by}; `git checkout params.yaml` first"
     Path("mine").mkdir()
-    assert init("mgt.beta=0.1", "data.path=mine") == ["mgt.beta: 0.05 -> 0.1", "data.path: /path/to/dpr -> mine"]
-    assert [line for line in lines() if line.startswith(HEADER)] == lines()[:2]
+    mine = f"data.path: /path/to/dpr -> {Path('mine').absolute()}"
+    assert init("mgt.beta=0.1", "data.path=mine") == ["mgt.beta: 0.05 -> 0.1", mine]
+    init("data.unlabelled=log.txt")  # a queued experiment runs in a copy of the project
+    assert load_params().data.unlabelled == str(Path("log.txt").absolute())
+    assert [line for line in lines() if line.startswith(HEADER)] == lines()[:3]
     assert load_params().data.name == "nq" and load_params().seed == 1
 
 

@@ -126,8 +126,7 @@ def fit_params(source: str, path: Path | None, arguments: Sequence[str]) -> Iter
     if device().type == "cuda":
         settings.append(GPU_TOKENS)
     if path is not None:
-        whole = str(path.expanduser().absolute())  # a queued experiment runs in a copy of the project
-        settings, by = [*settings, f"data.path={experiment.as_yaml(whole)}"], [*by, "--path", str(path)]
+        settings, by = [*settings, f"data.path={experiment.as_yaml(str(path))}"], [*by, "--path", str(path)]
     settings += arguments
     params = experiment.preview(settings, named=shlex.join([*by, *arguments]))
     encoder = DualEncoder.from_pretrained(params.encoder)

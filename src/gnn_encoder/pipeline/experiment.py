@@ -23,6 +23,7 @@ from gnn_encoder.pipeline.stage import lookup
 
 PARAMS = Path("params.yaml")
 MADE = "# Made by: "
+FILES = ("data.path", "data.unlabelled", "dual_cross.generator.file")  # named by the user
 
 
 def lay_over(
@@ -108,7 +109,9 @@ def given(arguments: Sequence[str]) -> dict[str, Any]:
         else:
             rule = "must be KEY=VALUE with a dotted key, such as mgt.beta=0.1 or data.path=null"
             raise UserError(f"{shorten(argument, 200)}: {rule}; correct it (only the first argument can be a config)")
-    return found
+    files = {name: found[name] for name in FILES if isinstance(found.get(name), str)}
+    # A queued experiment runs in a copy of the project.
+    return found | {name: str(Path(file).absolute()) for name, file in files.items() if not file.startswith(("~", "/"))}
 
 
 def _made(path: Path) -> list[str]:
