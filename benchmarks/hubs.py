@@ -23,6 +23,7 @@ from gnn_encoder.controls.closed_form import DEPTH
 from gnn_encoder.controls.write import Change, Encoded, dev_queries, lowered
 from gnn_encoder.data.formats import open_insuranceqa
 from gnn_encoder.evaluate.measures import Floats, compare
+from gnn_encoder.evaluate.tables import difference, points
 from gnn_encoder.inform import reciprocal_ranks
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
@@ -55,7 +56,7 @@ def main() -> None:
     options, params = harness.parser("hubs", __doc__).parse_args(), load_params()
     shares = {system: {split: held(system, split) for split in JUDGED} for system in SYSTEMS}
     harness.print_table(
-        ["the 1% most found", *JUDGED], [[name, *map(percent, of.values())] for name, of in shares.items()]
+        ["the 1% most found", *JUDGED], [[name, *map(points, of.values())] for name, of in shares.items()]
     )
     queries, dev, m = (
         Encoded.of(CONTROL, project.runs(CONTROL), params),
@@ -75,23 +76,15 @@ def main() -> None:
         found[name] = {split: reciprocal_ranks(ranking, pairs[split], m) for split, ranking in ranked.items()}
     means = {name: {split: float(of.mean()) for split, of in by.items()} for name, by in found.items()}
     harness.print_table(
-        ["RR@10 with a bank", *pairs], [[name, *map(percent, by.values())] for name, by in means.items()]
+        ["RR@10 with a bank", *pairs], [[name, *map(points, by.values())] for name, by in means.items()]
     )
     gains = {split: compare(found["hidden"][split], found["none"][split]) for split in JUDGED}
     gains[UNLABELLED] = compare(found["all"][UNLABELLED], found["none"][UNLABELLED])
-    measured = ", ".join(
-        f"{split} {100 * one.difference:+.1f} [{100 * one.low:+.1f}, {100 * one.high:+.1f}]"
-        for split, one in gains.items()
-    )
+    measured = ", ".join(f"{split} {difference(one)}" for split, one in gains.items())
     record = {"shares": shares, "rr10": means, "gains": {split: asdict(one) for split, one in gains.items()}}
     met = all(one.low > 0 for one in gains.values())
     requirement = "a bank of hidden queries gains on dev and test, the bank of all on hidden queries asked again"
     harness.finish(options, requirement, met, f"RR@10: {measured}", record)
-
-
-def percent(share: float) -> str:
-    """In points of 100."""
-    return f"{100 * share:.1f}"
 
 
 if __name__ == "__main__":

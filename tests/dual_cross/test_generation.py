@@ -49,7 +49,8 @@ def best(model: QueryGenerator, passages: TextTokens, row: int, query: list[int]
 def test_of_one_token_it_is_the_best(model: QueryGenerator, passages: TextTokens) -> None:
     """Then nothing is drawn, and all views of a passage are alike."""
     batch = single_batch(passages, np.arange(12), model.template, LENGTH)
-    found = write_queries(model, batch, views=3, tokens=10, top_k=1).view(12, 3, 10)
+    banned = forbidden(model.tokenizer, model.end, model.model.get_output_embeddings().out_features)
+    found = write_queries(model, batch, banned, views=3, tokens=10, top_k=1).view(12, 3, 10)
     for row in range(12):
         for tokens in found[row].tolist():
             ends = tokens.index(model.end) + 1 if model.end in tokens else len(tokens)

@@ -33,18 +33,20 @@ WINDOW = 2_048  # passages that are sorted and processed together; a kill loses 
 TOGETHER = 4
 READ = {"skip_special_tokens": True, "clean_up_tokenization_spaces": True}  # how token ids become a query
 TOP_K = 10  # most likely tokens that one is drawn from
+Banned = tuple[list[int], list[int]]  # what `forbidden` gives
 ENDED = 1 / 8  # of the queries: from that share on those that have ended leave the batch
 
 
 @torch.inference_mode()
-def write_queries(model: QueryGenerator, batch: Batch, *, views: int, tokens: int, top_k: int = TOP_K) -> Tensor:
+def write_queries(
+    model: QueryGenerator, batch: Batch, banned: Banned, *, views: int, tokens: int, top_k: int = TOP_K
+) -> Tensor:
     """Draw q_i^1 ... q_i^views ~ P_QG(q|d_i) for each passage of a batch (Eq. 9): token ids, padded.
 
     Most queries end long before the longest. `generate` of transformers goes on computing them, and takes three times
     as long. *Shape:* (n, passage tokens) -> (n * views, tokens).
     """
-    inputs, vocabulary = batch.arguments(model.model), model.model.get_output_embeddings().out_features
-    never, not_first = forbidden(model.tokenizer, model.end, vocabulary)
+    inputs, (never, not_first) = batch.arguments(model.model), banned
     with autocast(model.dtype):
         states = model.model.get_encoder()(**inputs).last_hidden_state.repeat_interleave(views, dim=0)
         mask = inputs["attention_mask"].repeat_interleave(views, dim=0)
@@ -84,7 +86,7 @@ def draw(logits: Tensor, k: int) -> Tensor:
     return tokens.gather(1, (likely + noise).argmax(dim=1, keepdim=True))[:, 0]
 
 
-def forbidden(tokenizer: PreTrainedTokenizerBase, end: int, vocabulary: int) -> tuple[list[int], list[int]]:
+def forbidden(tokenizer: PreTrainedTokenizerBase, end: int, vocabulary: int) -> Banned:
     """Tokens that no query may hold, and further tokens that it may not begin with.
 
     The first are all special tokens except the one that ends a query, tokens such as `[unused1]`, and ids without a
@@ -109,14 +111,16 @@ def generate_queries(
     section, encoder = params.dual_cross, params.encoder
     inputs, views = Inputs.singles(tokens, model.template, encoder.passage_length), section.generated
     most = section.generator.query_length - len(model.template.single_prefix) - len(model.template.single_suffix)
+    banned = forbidden(model.tokenizer, model.end, model.model.get_output_embeddings().out_features)
     together = encoder.batch_tokens * (1 if torch.cuda.is_available() else TOGETHER)
 
     def generate(window: int, rows: Rows) -> pa.Table:
         texts = np.empty((len(rows), views), object)
         torch.manual_seed(seed_of(params.seed, window))
         for positions, batch in prepare_rows(inputs, rows, together):
-            written = model.tokenizer.batch_decode(write_queries(model, batch, views=views, tokens=most), **READ)
-            texts[positions] = np.array([" ".join(one.split()) for one in written], object).reshape(-1, views)
+            written = write_queries(model, batch, banned, views=views, tokens=most)
+            queries = model.tokenizer.batch_decode(written, **READ)
+            texts[positions] = np.array([" ".join(one.split()) for one in queries], object).reshape(-1, views)
         pids = pl.scan_parquet(passages).select("pid").slice(int(rows[0]), len(rows)).collect()["pid"]
         qids = [f"{pid}-{view}" for pid in pids for view in range(views)]
         return pa.table([qids, texts.reshape(-1).tolist(), [[]] * len(qids)], schema=QUERIES)
