@@ -1,6 +1,6 @@
 """The controls, made of artifacts where they lie; dev queries choose their settings."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -122,7 +122,7 @@ def write_closed_forms(
     """
     dtype = params.cache_passages.dtype
     methods = [by for by, _ in reordered.values() if by in METHODS] or [FAMILY]
-    forms = {by: by_labels(by, queries, dev, dtype) for by in methods}
+    forms = by_labels(methods, queries, dev, dtype)
     for system, (by, folder) in reordered.items():
         choice, change = lowered(queries, lambda first, block: block, dev, dtype) if by == BY_BANK else forms[by]
         found = {split: queries.search(split, params.retrieve.depth, change) for split in queries.splits}
@@ -140,8 +140,10 @@ def write_closed_forms(
     write_json(plus / CHOICE, choice)
 
 
-def by_labels(method: str, queries: Encoded, dev: DevQueries, dtype: str) -> tuple[Choice, Change]:
-    """The setting of a closed form of labels that is best on dev, and how it changes passages, as on disk."""
+def by_labels(
+    methods: Sequence[str], queries: Encoded, dev: DevQueries, dtype: str
+) -> dict[str, tuple[Choice, Change]]:
+    """Of each closed form of labels the setting that is best on dev, and how it changes passages, as on disk."""
     labelled = LabelledPassages.of(queries.passages, queries.labels, queries.labelled)
     pairs = relevant_pairs(project.queries("dev"), project.POSITIVES, project.PASSAGES)
     pairs = pairs.filter(pl.col("query").is_in(dev.rows.tolist()))
@@ -149,14 +151,17 @@ def by_labels(method: str, queries: Encoded, dev: DevQueries, dtype: str) -> tup
     own = Identical.read(project.IDENTICAL, "dev").of_queries(dev.rows)
     read = min(max(dev.depth, DEPTH), len(queries.passages))
     unmoved = Unmoved(queries.passages, labelled, queries.splits["dev"][dev.rows], read, own)
-    settings, moved = settings_of(method, labelled, unmoved, pairs, unit_length=queries.unit_length)
+    forms = dict[str, tuple[Choice, Change]]()
+    for method in methods:
+        settings, moved = settings_of(method, labelled, unmoved, pairs, unit_length=queries.unit_length)
 
-    def rounded(setting: Setting) -> Matrix:
-        return moved(setting).astype(dtype).astype(np.float32)
+        def rounded(setting: Setting, moved: Callable[[Setting], Matrix] = moved) -> Matrix:
+            return moved(setting).astype(dtype).astype(np.float32)
 
-    choice = best_on_dev(settings, (unmoved.rank(rounded(one))[0] for one in settings), dev)
-    choice = replace(choice, facts={"labelled_passages": len(labelled.passages)})
-    return choice, partial(labelled.place, moved=rounded(choice.setting))
+        choice = best_on_dev(settings, (unmoved.rank(rounded(one))[0] for one in settings), dev)
+        choice = replace(choice, facts={"labelled_passages": len(labelled.passages)})
+        forms[method] = choice, partial(labelled.place, moved=rounded(choice.setting))
+    return forms
 
 
 def lowered(queries: Encoded, place: Change, dev: DevQueries, dtype: str) -> tuple[Choice, Change]:
