@@ -37,7 +37,7 @@ from gnn_encoder.evaluate.tables import (
     points,
 )
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import load_params
+from gnn_encoder.pipeline.params import Params, load_params
 from gnn_encoder.pipeline.project import (
     CONTROL,
     HYBRID,
@@ -95,6 +95,7 @@ def record(
 ) -> None:
     """Copy what a run in this clone has measured."""
     target, params = RESULTS / name, load_params()
+    check_measured(params)
     shutil.rmtree(target / METRICS, ignore_errors=True)
     run = {of: branch.systems for of, branch in registry().branches.items() if are_of_prepared(branch.systems)}
     for branch in run if name != DEFAULT else run.keys() - {MAIN}:  # of the default these and params.yaml are committed
@@ -125,9 +126,7 @@ def check(name: str) -> None:
         if other := [key for key, value in ours.items() if key != "path" and value != theirs[key]]:
             told = f"other {', '.join(other)} than of {name}; run its command in this clone first"
             raise UserError(f"params.yaml, data: {told}")
-    # Of a clone in which nothing ran, metrics/ are the committed ones.
-    if told := of_other_data(load_params(), REFERENCE):
-        raise UserError(f"{METRICS / MAIN}: {told}; run it first")
+    check_measured(load_params())
     measure, worst, rows = load_params().evaluate.significance, 0.0, list[list[str]]()
     for split in JUDGED:
         for system, recorded in committed(name, split).items():
@@ -144,6 +143,12 @@ def check(name: str) -> None:
     apart = f"at most {100 * worst:.1f} points apart, {100 * TOLERANCE:.0f} is allowed"
     print(f"\n{name}: all measures of both splits: {'the same' if worst == 0 else apart}")
     raise typer.Exit(int(worst > TOLERANCE))
+
+
+def check_measured(params: Params) -> None:
+    """The metrics must be of a run in this clone: where nothing ran they are the committed ones."""
+    if told := of_other_data(params, REFERENCE):
+        raise UserError(f"{METRICS / MAIN}: {told}; run it first")
 
 
 def committed(name: str, split: str) -> Means:
