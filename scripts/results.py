@@ -121,13 +121,14 @@ def check(name: str) -> None:
     if not (RESULTS / name).is_dir():
         names = ", ".join(sorted(path.name for path in RESULTS.iterdir()))
         raise UserError(f"{RESULTS / name}: no such result; name one of {names}")
-    if name != DEFAULT:
-        ours, theirs = (load_params(of / "params.yaml").data.model_dump() for of in (Path(), RESULTS / name))
-        if other := [key for key, value in ours.items() if key != "path" and value != theirs[key]]:
-            told = f"other {', '.join(other)} than of {name}; run its command in this clone first"
-            raise UserError(f"params.yaml, data: {told}")
-    check_measured(load_params())
-    measure, worst, rows = load_params().evaluate.significance, 0.0, list[list[str]]()
+    params, file = load_params(), Path("params.yaml")
+    of_record = Params.parsed(at_head(file), file) if name == DEFAULT else load_params(RESULTS / name / file)
+    ours, theirs = (one.data.model_dump() for one in (params, of_record))
+    if other := [key for key, value in ours.items() if key != "path" and value != theirs[key]]:
+        told = f"other {', '.join(other)} than of {name}; run its command in this clone first"
+        raise UserError(f"params.yaml, data: {told}")
+    check_measured(params)
+    measure, worst, rows = params.evaluate.significance, 0.0, list[list[str]]()
     for split in JUDGED:
         for system, recorded in committed(name, split).items():
             cells = [title_of(system), split, points(recorded[measure])]
@@ -145,6 +146,11 @@ def check(name: str) -> None:
     raise typer.Exit(int(worst > TOLERANCE))
 
 
+def at_head(path: Path) -> bytes:
+    """A file as it is committed."""
+    return subprocess.check_output(["git", "show", f"HEAD:{path.as_posix()}"])
+
+
 def check_measured(params: Params) -> None:
     """The metrics must be of a run in this clone: where nothing ran they are the committed ones."""
     if told := of_other_data(params, REFERENCE):
@@ -156,7 +162,7 @@ def committed(name: str, split: str) -> Means:
     found: Means = {}
     for path in (METRICS / branch / f"{split}.json" for branch in registry().branches):
         if name == DEFAULT and path.parent.name == MAIN:
-            found |= json.loads(subprocess.check_output(["git", "show", f"HEAD:{path.as_posix()}"]))
+            found |= json.loads(at_head(path))
         elif (RESULTS / name / path).is_file():
             found |= read_json(RESULTS / name / path, Means)
     return found

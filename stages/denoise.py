@@ -31,6 +31,10 @@ def main(stage: Stage) -> None:
     write_json(stage.scratch / "statistics.json", counts)
     for name, value in counts.items():
         log.info("%s: %d", name.replace("_", " "), value)
+    if 2 * (few := counts["queries_given_their_lowest_candidate_as_negative"]) > len(rows):
+        told = "warning: %d of %d queries train on their lowest candidate: M_ce scores none of theirs below %s; %s"
+        cure = "raise denoise.negative_threshold, or train_cross_encoder.steps"
+        log.warning(told, few, len(rows), settings.negative_threshold, cure)
 
 
 if __name__ == "__main__":

@@ -149,7 +149,8 @@ class GNNEncoder:
             told = "warning: %d of %d dev queries have the vector of a training query: take others, or dev flatters"
             log.warning(told, again, len(asked))
         if again := len(training) - len(np.unique(training, axis=0)):
-            log.warning("warning: %d training queries repeat another, whose label MGT sees: give them one row", again)
+            told = "warning: %d training queries repeat another, which shows its label while they are masked: %s"
+            log.warning(told, again, "give them one row")
         found, scores = array_top_k(data.passages, data.nodes, self.k)
         candidates = retrieved_pairs(np.arange(len(found)), found)  # hard negatives, but for what is labelled
         examples = to_examples(examples_from_candidates(data.pairs, candidates), m)

@@ -259,7 +259,7 @@ def _time(params: Params, encoder: DualEncoder, found: Contents) -> str:
     scoring = took(candidates + edges, min(pair, passages.mean(pair) + found.queries.mean(pair)))
     both = f"{candidates:,} candidates" + (f" and {edges:,} edges" if edges else "")
     told = f"M_de encodes all passages in {encoding}, and the cross-encoder reads {both} in {scoring}"
-    return f"by the speed of a batch here, {told}; trainings come on top, of little data longer than these"
+    return f"by the speed of a batch here, {told}; the whole run takes 2 to 3 times as long, on little data more"
 
 
 def _warnings(params: Params, found: Contents, longest: int) -> Iterator[str]:

@@ -58,7 +58,7 @@ def test_results_in_the_terminal() -> None:
 
 
 def test_figures_that_came_with_the_project_are_not_shown_beside_others(folder: Path) -> None:
-    test, dev = branch_tables("gnn_encoder", "RR@10")
+    dev, test = branch_tables("gnn_encoder", "RR@10")
     assert test.title.startswith("Test queries: GNN-encoder,") and dev.title.startswith("Dev queries: GNN-encoder,")
     (row,) = [row for row in test.rows if row[0] == "GNN-encoder"]
     assert test.columns[:2] == ["System", "RR@10"] and row[1] == "66.7" and row[-1].startswith("+5.6 [")

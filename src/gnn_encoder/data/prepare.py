@@ -112,7 +112,7 @@ def prepare(data: Data, source: DataSource, folder: Path, *, seed: int) -> None:
         write_table(folder / "qrels" / f"{name}.parquet", QRELS, [qrels[name].select(QRELS.names).to_arrow()])
     counted = qrels["train"].filter(pl.col("count").is_not_null() & (pl.col("grade") > 0))
     write_table(folder / "counts.parquet", COUNTS, [counted.select(COUNTS.names).to_arrow()])
-    _warn_of_shared({split: queries[split]["qid"] for split in SPLITS}, keys)
+    _warn_of_shared({split: queries[split].select("qid", key=keys[split]) for split in SPLITS}, qrels)
     statistics = {"passages": {"passages": len(pids)}} | _counts(queries, qrels)
     for name, same in write_identical(folder, folder / "identical").items():
         if any(same.values()):
@@ -149,14 +149,17 @@ def _not_in_splits(hidden: pl.DataFrame, keys: dict[str, pl.Series]) -> pl.DataF
     return found
 
 
-def _warn_of_shared(qids: dict[str, pl.Series], keys: dict[str, pl.Series]) -> None:
-    if len(again := qids["train"].filter(~keys["train"].is_first_distinct())):
-        told = "warning: %d training queries repeat another, whose label MGT sees, such as %s; give equal ones one id"
-        log.warning(told, len(again), shorten(again[0]))
+def _warn_of_shared(queries: dict[str, pl.DataFrame], qrels: dict[str, pl.DataFrame]) -> None:
+    """Tell of equal texts, within train and of two splits; `queries`: columns qid, key."""
+    if len(again := queries["train"].filter(~pl.col("key").is_first_distinct())["qid"]):
+        told = "warning: %d training queries repeat another, which shows its label while they are masked, such as %s"
+        log.warning(told + "; give equal ones one id", len(again), shorten(again[0]))
+    answers = {split: of.join(qrels[split].filter(pl.col("grade") > 0), on="qid") for split, of in queries.items()}
     for one, other in (("train", "dev"), ("train", "test"), ("dev", "test")):
-        if len(shared := qids[one].filter(keys[one].is_in(keys[other].implode()))):
-            told = "warning: %d queries of %s are in %s too, such as %s: measures will flatter"
-            log.warning(told, len(shared), one, other, shorten(shared[0]))
+        if len(shared := queries[one].join(queries[other], on="key", how="semi", maintain_order="left")["qid"]):
+            same = answers[one].join(answers[other], on=["key", "pid"], how="semi")["qid"].n_unique()
+            told = "warning: %d queries of %s are in %s too, such as %s; %d with the same relevant passage flatter"
+            log.warning(told, len(shared), one, other, shorten(shared[0]), same)
 
 
 def _with_texts(source: DataSource, empty: list[str], left_out: Counter[str]) -> Iterator[tuple[Place, Passage]]:

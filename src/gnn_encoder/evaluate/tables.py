@@ -171,7 +171,7 @@ def branch_tables(branch: str, tested: str) -> list[Table]:
         raise UserError(f"branch is {branch!r}: must be one of {', '.join(registry().branches)}, or all")
     compared = read_record(project.METRICS / branch / "significance.json", dict[str, Comparisons]) or {}
     tables = []
-    for split in ("test", "dev"):
+    for split in project.JUDGED:
         means = read_record(project.METRICS / branch / f"{split}.json", Means)
         if means and are_ours(means):
             tables.append(results_table(branch, split, means, compared.get(split, {}), tested))
