@@ -215,11 +215,11 @@ def test_results_of_all_branches(root: Path) -> None:
         (root / "metrics" / "pair" / f"{split}.json").write_text(json.dumps(means))
     prepared("insuranceqa")
     code, out, err = call("results", "all")
-    assert code == 0 and out.startswith("Test queries: GNN-encoder") and "\nGNN-encoder's RR@10 above " in out
+    assert code == 0 and out.startswith("Dev queries: GNN-encoder") and "\nGNN-encoder's RR@10 above " in out
     assert all(f"| {title} " in out for title in ("BM25", "GNN-encoder", "PAIR")) and "nothing has run" in err
     measured("pair")  # alone
     code, out, err = call("results", "all")
-    assert code == 0 and out.startswith("Test queries: PAIR") and "GNN-encoder's" not in out and err == ""
+    assert code == 0 and out.startswith("Dev queries: PAIR") and "GNN-encoder's" not in out and err == ""
     shutil.rmtree(root / "metrics")
     assert refusal("results", "all").startswith("metrics/gnn_encoder: not built yet; `bash scripts/reproduce.sh`")
 
