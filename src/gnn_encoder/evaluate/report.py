@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from gnn_encoder.base.tables import count_rows
+from gnn_encoder.base.tables import SPLITS, count_rows
 from gnn_encoder.evaluate import tables
 from gnn_encoder.evaluate.measures import Means, interval, parse, parts_by
 from gnn_encoder.evaluate.slices import Sliced, attention_table, cases_table, slices_table, won_and_lost_table
@@ -133,7 +133,8 @@ def render(params: Params) -> str:
     branches = registry().branches
     shown = next((one for one in branches.values() if tables.are_ours(one.systems)), branches[MAIN])
     told = tables.of_other_data(params, shown.baseline)
-    data = told or f"{params.data.source}, {count_rows(project.PASSAGES):,} passages"
+    asked = (f"{count_rows(project.queries(split)):,} {split}" for split in SPLITS)
+    data = told or f"{params.data.source}: {count_rows(project.PASSAGES):,} passages; queries: {', '.join(asked)}"
     facts = {"Data": data, "Base model": params.encoder.model, "Seed": str(params.seed)}
     text = Path("params.yaml").read_text(encoding="utf-8")
     return environment.get_template("report.html").render(facts=facts, parts=page_parts(params), params=text)
