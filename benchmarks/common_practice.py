@@ -35,7 +35,8 @@ from gnn_encoder.base.runs import as_run, read_run
 from gnn_encoder.base.tables import UNLABELLED, read_column, with_title
 from gnn_encoder.controls.closed_form import LabelledPassages
 from gnn_encoder.evaluate.judge import Judgements
-from gnn_encoder.evaluate.measures import compare, mean
+from gnn_encoder.evaluate.measures import Comparison, compare, mean
+from gnn_encoder.evaluate.tables import difference, p_value, points
 from gnn_encoder.inform import labels_alone, less_bank
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params
@@ -119,36 +120,37 @@ def main() -> None:
     asked_of = {split: encode(of) if of else np.empty((0, index.d), dtype=np.float32) for split, of in texts.items()}
     informed = faiss.IndexFlatIP(index.d)
     informed.add(by_formulas(vectors, asked_of, params.seed))
-    pids, found = read_column(project.PASSAGES, "pid"), dict[str, dict[str, Any]]()
+    pids, found, gains = read_column(project.PASSAGES, "pid"), dict[str, Any](), dict[str, dict[str, Comparison]]()
     for split in project.JUDGED:
         qids = read_column(project.queries(split), "qid")
         runs = [as_run(of.search(asked_of[split], DEPTH)[1], qids, pids) for of in (index, informed)]
         runs += [read_run(project.run_file(system, split)) for system in SYSTEMS]
         values = dict(zip((PEER, PEER_PLUS, *SYSTEMS), Judgements(split).measure(runs, MEASURES), strict=True))
-        against = {system: compared(values, system, PEER) for system in (PEER_PLUS, *SYSTEMS)}
-        against[f"gnn_encoder_plus, {PEER_PLUS}"] = compared(values, "gnn_encoder_plus", PEER_PLUS)
+        gains[split] = {system: compared(values, system, PEER) for system in (PEER_PLUS, *SYSTEMS)}
+        gains[split][f"gnn_encoder_plus, {PEER_PLUS}"] = compared(values, "gnn_encoder_plus", PEER_PLUS)
+        against = {system: asdict(one) for system, one in gains[split].items()}
         found[split] = {"means": {system: mean(of) for system, of in values.items()}, "against": against}
     queries = texts["test"]
     asked = {PEER: milliseconds(lambda text: index.search(model.encode([text]), 10), queries)}
     for system in SYSTEMS:
         ours, opened = load_encoder(project.encoder(system), params.encoder), PassageIndex.open(project.index(system))
         asked[system] = milliseconds(lambda text, o=ours, i=opened: i.search(o.embed_queries([text]), 10), queries)
-    test = found["test"]
+    test, gained = found["test"], gains["test"]
     table: list[list[object]] = [
         [
             SYSTEMS.get(name, name),
-            *(f"{100 * of[one]:.1f}" for one in MEASURES),
+            *(points(of[one]) for one in MEASURES),
             f"{asked[name]:.1f}" if name in asked else "",
         ]
         for name, of in test["means"].items()
     ]
     harness.print_table(["test queries", *MEASURES, "ms a query"], table)
     print(took := ", ".join(f"{what} {seconds:.0f} s" for what, seconds in spent.items()))
-    for system, told in test["against"].items():
-        print(system, "minus", told)
+    for system, one in gained.items():
+        print(f"{system} minus {one.baseline}: {difference(one)}, {p_value(one.p)}")
     names = "gnn_encoder", f"gnn_encoder_plus, {PEER_PLUS}", "dual_encoder"
-    above, plus, level = (test["against"][name] for name in names)
-    met = above["low"] > 0 and plus["low"] > 0 and level["high"] >= 0
+    above, plus, level = (gained[name] for name in names)
+    met = above.low > 0 and plus.low > 0 and level.high >= 0
     text = "GNN-encoder significantly above sentence-transformers, also with formulas on both, M_de not below it"
     record = {
         "steps": steps,
@@ -159,20 +161,17 @@ def main() -> None:
         "index_bytes": 4 * index.d * index.ntotal,
         **found,
     }
-    means = ", ".join(f"{name} {100 * of['RR@10']:.1f}" for name, of in test["means"].items())
-    first, second = (
-        "{:+.1f} [{:+.1f}, {:+.1f}]".format(*(100 * of[name] for name in ("difference", "low", "high")))
-        for of in (above, plus)
-    )
-    measured = f"RR@10 on test: {means}; GNN-encoder {first}, with formulas on both {second}; {took}"
+    means = ", ".join(f"{name} {points(of['RR@10'])}" for name, of in test["means"].items())
+    told = f"GNN-encoder {difference(above)}, with formulas on both {difference(plus)}"
+    measured = f"RR@10 on test: {means}; {told}; {took}"
     harness.finish(options, text, met, measured, record)
 
 
-def compared(values: dict[str, pl.DataFrame], system: str, other: str) -> dict[str, Any]:
+def compared(values: dict[str, pl.DataFrame], system: str, other: str) -> Comparison:
     """RR@10 of a system minus another's, paired by query."""
     ours, theirs = (values[one].filter(measure="RR@10") for one in (system, other))
     both = ours.join(theirs, on="qid", suffix="_there")
-    return asdict(compare(both["value"].to_numpy(), both["value_there"].to_numpy(), other))
+    return compare(both["value"].to_numpy(), both["value_there"].to_numpy(), other)
 
 
 if __name__ == "__main__":
