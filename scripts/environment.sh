@@ -66,6 +66,7 @@ if pip show --quiet "faiss-$other" 2>/dev/null; then # both own the import name:
     rm -f "$stamps/$other" "$stamps/$accelerator"
     pip uninstall --quiet --yes "faiss-$other" "faiss-$accelerator"
 fi
+install --quiet --upgrade pip # the one that Python brings may take twice as long
 say "installing PyTorch"
 install "$(requirement torch)"
 if [ "$accelerator" = gpu ]; then

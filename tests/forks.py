@@ -25,7 +25,7 @@ from typing import Any
 
 Order = dict[str, Any]
 LOADED = ("dvc.cli", "dvc.repo", "faiss", "matplotlib.figure", "matplotlib.backends.backend_agg", "polars", "torch")
-LOADED += ("transformers.models.bert.modeling_bert", "gnn_encoder.cli")
+LOADED += ("pyarrow.compute", "transformers.models.bert.modeling_bert", "gnn_encoder.cli")
 
 
 def ask(path: str, order: Order, streams: list[int]) -> int:
@@ -57,6 +57,8 @@ def load() -> None:
     """Import what the stages import; a stage's imports do nothing else."""
     for name in LOADED:
         importlib.import_module(name)
+    # It compiles a thousand patterns when the first model of a process is loaded, and keeps them.
+    importlib.import_module("transformers.conversion_mapping").get_checkpoint_conversion_mapping("bert")
     for script in Path("stages").glob("*.py"):
         runpy.run_path(str(script))
 
@@ -81,6 +83,7 @@ def watch(connection: socket.socket) -> None:
 
 def run(order: Order, streams: list[int]) -> None:
     os.setpgid(0, order["group"])
+    signal.alarm(600)  # else a process whose peer has failed would wait for hours
     os.chdir(order["folder"])
     os.environ.clear()
     os.environ.update(order["environment"])

@@ -1,15 +1,18 @@
 """The tiny experiment, run once through real DVC in a copy of the project; copies of it; stages in forks (forks.py)."""
 
+import contextlib
 import fcntl
 import hashlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -78,6 +81,20 @@ class Project:
                 status = ask(self.environment["FORKS"], order, [file.fileno() for file in (null, out, err)])
             counted = calls.stat().st_size if calls.exists() else 0
             return Ran(status, stdout.read_text(), stderr.read_text(), counted)
+
+    def two_ranks(self, *command: str) -> None:
+        """Run a command as both processes of a group, with the environment that torchrun gives; both must end well."""
+        with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
+            port = str(free.getsockname()[1])
+        group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "GLOO_SOCKET_IFNAME": "lo"}
+        group["CUDA_VISIBLE_DEVICES"] = ""
+
+        def run(rank: str) -> Ran:
+            own = {"RANK": rank, "LOCAL_RANK": rank}
+            return Project(self.folder, self.environment | group | own).fork(command)
+
+        with ThreadPoolExecutor() as pool:
+            assert [(ran.status, ran.output[-5000:]) for ran in pool.map(run, "01") if ran.status] == []
 
     def python(self, *arguments: str) -> Ran:
         return self.run("scripts/python", *arguments)

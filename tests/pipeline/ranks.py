@@ -1,6 +1,4 @@
-"""One of the processes that torchrun starts for test_ranks.py: runs stages one after the other, in the present folder.
-
-    torchrun ... ranks.py ORDER.json
+"""One of the processes of test_ranks.py: runs stages one after the other, in the present folder.
 
 It sets what the order says, and writes down the gradients of each training's first step.
 """

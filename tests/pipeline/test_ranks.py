@@ -1,4 +1,4 @@
-"""Several processes make what one makes, under torchrun: bytes where no sum is reordered, and gradients elsewhere.
+"""Two processes make what one makes: bytes where no sum is reordered, and gradients elsewhere.
 
 The long form runs every stage whose work is shared: `scripts/test.sh tests/pipeline/test_ranks.py --long`.
 """
@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from ..faults.test_kill import OFTEN
-from ..pipelines import MADE, ROOT, Project
+from ..pipelines import MADE, Project
 
 RANKS = Path(__file__).with_name("ranks.py")
 SETTINGS = {**OFTEN, "gnn_encoder.train.dev:WINDOW": 16, "gnn_encoder.gnn.tasks:WINDOW": 16}
@@ -57,7 +57,7 @@ def project(stages: Project) -> Project:
     return stages
 
 
-def under_torchrun(project: Project, ranks: int, *stages: tuple[str, ...]) -> dict[str, Any]:
+def with_ranks(project: Project, ranks: int, *stages: tuple[str, ...]) -> dict[str, Any]:
     """Run stages with so many processes. Returns the gradients of each training's first step.
 
     Whatever ran before, the stages read what the experiment left.
@@ -67,14 +67,11 @@ def under_torchrun(project: Project, ranks: int, *stages: tuple[str, ...]) -> di
         shutil.rmtree(data)
     shutil.copytree(kept if kept.exists() else data, data if kept.exists() else kept)
     order.write_text(json.dumps({"stages": stages, "settings": SETTINGS, "gradients": str(gradients)}))
-    command = (str(RANKS), str(order))
-    if ranks == 1:
-        ran = project.fork(command)
+    if ranks == 2:
+        project.two_ranks(str(RANKS), str(order))
     else:
-        start = (sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}")
-        environment = project.environment | NEW_STORE | {"PYTHONPATH": str(ROOT / "src")}
-        ran = Project(project.folder, environment).run(*start, "--local-addr=localhost", *command)
-    assert ran.status == 0, ran.output[-5000:]
+        ran = project.fork([str(RANKS), str(order)])
+        assert ran.status == 0, ran.output[-5000:]
     found: dict[str, Any] = torch.load(gradients)
     return found
 
@@ -88,7 +85,7 @@ def assert_alike(found: dict[str, Any], expected: dict[str, Any]) -> None:
 
 
 def test_two_processes_take_the_step_of_one(project: Project) -> None:
-    expected, found = (under_torchrun(project, ranks, ("train_mgt",)) for ranks in (1, 2))
+    expected, found = (with_ranks(project, ranks, ("train_mgt",)) for ranks in (1, 2))
     assert len(found) == 2, "of both phases"
     assert_alike(found, expected)
 
@@ -112,9 +109,9 @@ def test_every_shared_stage(project: Project) -> None:
     project.set_params(dual_cross__generator__model="generator", train_retriever__steps=0)
     found = []
     for ranks in (1, 2):
-        under_torchrun(project, ranks, *PASSES)
+        with_ranks(project, ranks, *PASSES)
         found.append(project.hashes(*MADE))
     assert [name for name in found[0] if found[0][name] != found[1].get(name)] == []
     project.set_params(dual_cross__generator__model=None)
-    steps, other = (under_torchrun(project, ranks, *TRAININGS, ("generate_queries",)) for ranks in (1, 2))
+    steps, other = (with_ranks(project, ranks, *TRAININGS, ("generate_queries",)) for ranks in (1, 2))
     assert_alike(other, steps)

@@ -16,8 +16,8 @@ from gnn_encoder.base.files import publish, write_json, write_text
 from gnn_encoder.pipeline.params import Params
 from gnn_encoder.pipeline.stage import Stage, artifact, find_stage
 
+from ..pipelines import Project
 from ..project import ROOT
-from ..two_processes import run_two
 from . import two_ranks
 
 TARGET = Path("data/thing")
@@ -271,7 +271,7 @@ def test_metrics_and_plots_land_where_they_are_declared(root: Path, begin: Begin
     assert [path.name for path in TARGET.iterdir()] == ["manifest.json"], "they are no part of the artifact"
 
 
-def test_two_processes(root: Path) -> None:
+def test_two_processes(root: Path, environment: dict[str, str]) -> None:
     """What is not shared runs on the first rank, whose barriers are its own; both see the artifact in its place."""
     modes = {"once": ["0 of 1"], "shared": ["0 of 2", "1 of 2"]}
     stages = {
@@ -279,7 +279,7 @@ def test_two_processes(root: Path) -> None:
         for mode in modes
     }
     Path("dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
-    run_two(Path(two_ranks.__file__), root)
+    Project(root, environment).two_ranks(two_ranks.__file__)
     for mode, ranks in modes.items():
         assert [path.read_text() for path in sorted(root.glob(f"{mode}-ran-*"))] == ranks
         assert [(root / f"{mode}-after-{rank}").read_text() for rank in range(2)] == ["made by rank 0"] * 2

@@ -1,4 +1,4 @@
-"""One of two processes of test_stage.py: in the folder it is given it runs two stages, of which one is shared."""
+"""One of two processes of test_stage.py: in the present folder it runs two stages, of which one is shared."""
 
 import os
 import sys
@@ -21,7 +21,6 @@ def main(stage: Stage) -> None:
 
 
 if __name__ == "__main__":
-    os.chdir(sys.argv[1])
     with distributed.session():
         for mode in ("once", "shared"):
             sys.argv = [f"stages/{mode}.py"]

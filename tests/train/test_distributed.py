@@ -11,20 +11,20 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.text.tokens import open_tokens
 from gnn_encoder.train.examples import BatchSampler, local_share
 
+from ..pipelines import Project
 from ..texts import text, write_queries
-from ..two_processes import run_two
 from . import two_ranks
 from .conftest import tiny_encoder
 
 
-def test_two_equal_one(tables: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_two_equal_one(tables: Path, tiny_model: Path, tmp_path: Path, environment: dict[str, str]) -> None:
     encoder = tiny_encoder(tiny_model, shared=False, pair_length=20).float()
     encoder.save(tmp_path / "encoder")
     write_queries(tmp_path / "generated.parquet", [text(40 + i, 1 + (i * 5) % 9) for i in range(36)])
     for name, table in (("queries", tmp_path / "generated.parquet"), ("passages", tables / "passages.parquet")):
         tokens = open_tokens(table, encoder.tokenizer, tmp_path, 32)
         (tmp_path / name).symlink_to(Path(tokens.ids.filename).parent)
-    run_two(Path(two_ranks.__file__), tmp_path)
+    Project(tmp_path, environment).two_ranks(two_ranks.__file__, str(tmp_path))
     alone = two_ranks.work(tmp_path)
     assert alone["unused"] == [None] and alone["pool"][:, 0].tolist() == [row / 8 for row in range(5)]
     for rank in range(2):
