@@ -20,8 +20,9 @@ import regex
 import typer
 
 from gnn_encoder.base.errors import UserError, report_errors
-from gnn_encoder.base.files import UNSPACED, is_empty, replacing, words
+from gnn_encoder.base.files import replacing
 from gnn_encoder.base.tables import SPLITS
+from gnn_encoder.base.words import UNSPACED, is_empty, words
 from gnn_encoder.data.formats import open_beir
 from gnn_encoder.data.queries import split_of, stable_hash
 

@@ -14,7 +14,8 @@ import typer
 from typer.exceptions import TyperException
 
 from gnn_encoder.base.errors import UserError, not_built, report_errors, shorten
-from gnn_encoder.base.files import is_empty, without_marks
+from gnn_encoder.base.files import without_marks
+from gnn_encoder.base.words import is_empty
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import Encoder
 from gnn_encoder.pipeline.project import HYBRID, MAIN, PLUS, registry

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from gnn_encoder.base.errors import UserError, without_controls
-from gnn_encoder.base.files import is_empty
 from gnn_encoder.base.matrix import Rows, Scores
 from gnn_encoder.base.tables import PASSAGES
+from gnn_encoder.base.words import is_empty
 from gnn_encoder.controls.hybrid import HybridIndex
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params

@@ -29,9 +29,10 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 import gnn_encoder
 from gnn_encoder.base.distributed import cores
 from gnn_encoder.base.errors import UserError
-from gnn_encoder.base.files import MANIFEST, is_empty
+from gnn_encoder.base.files import MANIFEST
 from gnn_encoder.base.judgements import relevant_pairs
 from gnn_encoder.base.tables import QUERIES, count_rows
+from gnn_encoder.base.words import is_empty
 from gnn_encoder.gnn.neighbourhood import open_explainer
 from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.params import load_params

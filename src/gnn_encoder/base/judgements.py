@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from gnn_encoder.base import tables
 from gnn_encoder.base.distributed import tqdm
-from gnn_encoder.base.files import INVISIBLE
 from gnn_encoder.base.matrix import Rows, Scores, spans
 from gnn_encoder.base.tables import COPIES, OWN, PASSAGES, SPLITS, UNLABELLED, read_table, with_title, write_table
+from gnn_encoder.base.words import INVISIBLE
 
 
 def relevant_pairs(queries: Path, qrels: Path, passages: Path) -> pl.DataFrame:
@@ -241,5 +241,5 @@ def one_form(text: pl.Expr) -> pl.Expr:
 
 
 def without_case(text: pl.Expr) -> pl.Expr:
-    """Texts in one case, as `files.words` has them: lower case, but for what upper case writes otherwise."""
+    """Texts in one case, as `words` has them: lower case, but for what upper case writes otherwise."""
     return text.str.to_lowercase().str.replace_many({"ß": "ss", "i\u0307": "i"})

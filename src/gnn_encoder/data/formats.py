@@ -14,8 +14,9 @@ from typing import Any, Literal
 import ijson
 
 from gnn_encoder.base.errors import UserError, shorten
-from gnn_encoder.base.files import BYTE_ORDER_MARK, is_empty, open_binary
+from gnn_encoder.base.files import BYTE_ORDER_MARK, open_binary
 from gnn_encoder.base.tables import SPLITS
+from gnn_encoder.base.words import is_empty
 from gnn_encoder.data import reading
 from gnn_encoder.data.reading import DataSource, Judgement, Passage, Place, Query, check_id, check_string, check_text
 

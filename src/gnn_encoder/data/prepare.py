@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from gnn_encoder.base.distributed import tqdm
 from gnn_encoder.base.errors import UserError, check_file, shorten
-from gnn_encoder.base.files import is_empty, write_json
+from gnn_encoder.base.files import write_json
 from gnn_encoder.base.judgements import write_identical
 from gnn_encoder.base.tables import (
     COUNTS,
@@ -28,6 +28,7 @@ from gnn_encoder.base.tables import (
     read_column,
     write_table,
 )
+from gnn_encoder.base.words import is_empty
 from gnn_encoder.data.formats import open_beir, open_dpr, open_insuranceqa, open_ir_datasets, open_msmarco, split_names
 from gnn_encoder.data.queries import open_log, own_queries, query_keys
 from gnn_encoder.data.reading import DataSource, Passage, Place, Query, place_of, refuse_repeated

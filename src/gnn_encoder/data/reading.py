@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from gnn_encoder.base.errors import UserError, shorten
-from gnn_encoder.base.files import is_empty, open_binary, without_marks
+from gnn_encoder.base.files import open_binary, without_marks
+from gnn_encoder.base.words import is_empty
 
 WHOLE = re.compile(r"[+-]?[0-9]{1,18}(\.0*)?")  # an int64 holds them
 QUOTES = ', quotes that open a column closed and those inside doubled ("")'

@@ -1,6 +1,6 @@
 """BM25 in Lucene's form over titles and texts (bm25s): the first candidates, and the lexical system to compare with.
 
-What a word is says `base.files.words`. A passage d scores, for a query q (Kamphuis et al. 2020, "Lucene (accurate)"):
+What a word is says `base.words`. A passage d scores, for a query q (Kamphuis et al. 2020, "Lucene (accurate)"):
 
     sum over the words t of q:  log(1 + (N - df_t + 0.5) / (df_t + 0.5)) * tf / (tf + k1 * (1 - b + b * |d| / avgdl))
 """
@@ -21,9 +21,10 @@ from bm25s import stopwords
 
 from gnn_encoder.base.distributed import cores, tqdm
 from gnn_encoder.base.errors import UserError, not_built
-from gnn_encoder.base.files import CHARACTER, words, write_json
+from gnn_encoder.base.files import write_json
 from gnn_encoder.base.matrix import Scores
 from gnn_encoder.base.tables import PASSAGES, count_rows, iterate_texts, with_title
+from gnn_encoder.base.words import CHARACTER, words
 from gnn_encoder.pipeline.params import BM25, Stemmer, StopWords
 from gnn_encoder.search.exact import Ranking, top
 
