@@ -38,7 +38,7 @@ def parser(name: str, description: str | None) -> argparse.ArgumentParser:
     """Options of every benchmark; run it from the project's root."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--quick", action="store_true", help="a small run that shows the script works; not a measurement")
-    made.add_argument("--output", type=Path, help=f"JSON record (default: results/{name}.json; none with --quick)")
+    made.add_argument("--output", type=Path, help=f"default: benchmarks/results/{name}.json; none with --quick")
     made.set_defaults(name=name)
     return made
 

@@ -77,9 +77,12 @@ def test_batch_holds_positives_first_then_each_queries_negatives(examples: Examp
         assert examples.is_spared(np.array([item]), np.array([positive]))[0]
         listed = examples.negatives.values[slice(*examples.negatives.offsets[item : item + 2])].tolist()
         assert len(set(negatives.tolist())) == 2 and set(negatives.tolist()) <= set(listed)
-    # A query without negatives gets random passages.
-    drawn = [draw_batch(examples, np.array([6]), 4, np.random.default_rng(seed)).passages[1:] for seed in range(60)]
-    assert set(np.concatenate(drawn).tolist()) == set(range(12))
+    # A query with fewer negatives gets each once, and random passages besides.
+    for item in (6, 4):
+        listed = examples.negatives.values[slice(*examples.negatives.offsets[item : item + 2])].tolist()
+        rngs, count = map(np.random.default_rng, range(60)), len(listed) + 4
+        drawn = np.stack([draw_batch(examples, np.array([item]), count, rng).passages[1:] for rng in rngs])
+        assert (np.sort(drawn[:, :-4]) == listed).all() and set(drawn[:, -4:].ravel().tolist()) == set(range(12))
     assert draw_batch(examples, np.array([6, 0]), 0, np.random.default_rng(0)).passages.shape == (2,)
 
 

@@ -22,7 +22,7 @@ from gnn_encoder.train.dual_encoder import Fixed, Representations, Texts, backwa
 from gnn_encoder.train.examples import Examples, local_part, local_share
 from gnn_encoder.train.loop import parameter_group
 
-RETRIEVED = 25  # passages of each query that the control's samples certainly have: the default's build_graph.k
+RETRIEVED = 25  # passages of each query that the control's samples certainly have: the default's k, whatever k is
 SCALE_RATE = 10.0  # of the learning rate of the scores' factor, in the GNN's
 FACTORS = tuple(2.0**step for step in range(-5, 6))  # of the encoder's 1 / temperature
 

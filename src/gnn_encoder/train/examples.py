@@ -36,7 +36,7 @@ class Ragged:
         return self.offsets[items + 1] - self.offsets[items]
 
     def draw(self, items: Rows, count: int, generator: np.random.Generator) -> Rows:
-        """`count` drawn members of each of the lists `items`, all different if there are so many.
+        """`count` drawn members of each of the lists `items`: if there are fewer, first all, and then some again.
 
         *Shape:* items (n,) -> (n, count). Lists must not be empty.
         """
@@ -190,12 +190,13 @@ class TrainingBatch:
 
 
 def draw_batch(examples: Examples, items: Rows, negatives: int, generator: np.random.Generator) -> TrainingBatch:
-    """Draw one positive and `negatives` hard negatives for each item; an item without any gets random passages."""
-    positives = examples.draw_positives(items, generator)
+    """Draw one positive and `negatives` hard negatives for each item; one with fewer gets random passages besides."""
+    positives, sizes = examples.draw_positives(items, generator), examples.negatives.sizes(items)[:, None]
     hard = generator.integers(examples.n_passages, size=(len(items), negatives))
-    listed = examples.negatives.sizes(items) > 0
     if negatives:
-        hard[listed] = examples.negatives.draw(items[listed], negatives, generator)
+        some = sizes[:, 0] > 0
+        drawn = examples.negatives.draw(items[some], negatives, generator)
+        hard[some] = np.where(np.arange(negatives) < sizes[some], drawn, hard[some])
     return TrainingBatch(examples.queries[items], np.concatenate([positives, hard.reshape(-1)]))
 
 
