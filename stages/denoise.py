@@ -24,8 +24,7 @@ def main(stage: Stage) -> None:
     # A stream of its own: by that of the folds these queries would be the first that Masked Graph Training masks.
     rows = sample_queries(pairs, settings.queries or len(pairs), stream(params.seed, "denoise"))
     asked = pl.col("query").is_in(pl.Series(rows, dtype=pl.Int32).implode())
-    how = {"cross_encoder": project.CROSS_ENCODER, "max_length": params.train_cross_encoder.max_length}
-    scored = score_candidates(candidates.filter(asked), queries, stage.work, params, **how)
+    scored = score_candidates(candidates.filter(asked), queries, stage.work, params)
     table, counts = denoise(scored, pairs, settings)
     write_table(stage.scratch / project.EXAMPLES.name, EXAMPLES, [table.to_arrow()])
     write_json(stage.scratch / "statistics.json", counts)

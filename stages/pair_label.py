@@ -1,4 +1,4 @@
-"""pair_label: pseudo-labels by M_ce or by `pair.teacher`, for all queries (PAIR, section 3.3, Table 5)."""
+"""pair_label: pseudo-labels by M_ce, for all queries (PAIR, section 3.3, Table 5)."""
 
 import logging
 import shutil
@@ -16,21 +16,16 @@ from gnn_encoder.pipeline import project
 from gnn_encoder.pipeline.stage import Stage, run
 from gnn_encoder.text.corpus import load_encoder
 from gnn_encoder.train.candidates import denoise, mine_candidates, read_ranks, score_candidates
-from gnn_encoder.train.cross_encoder import train_cross_encoder
 from gnn_encoder.train.examples import examples_from_candidates
 
 
 def main(stage: Stage) -> None:
     """Write what pre-training and fine-tuning learn from; queries.parquet and own.parquet are of pre-training."""
     params, pair, queries = stage.params, stage.params.pair, project.queries("train")
-    teacher, last = project.CROSS_ENCODER, params.denoise.range_max
-    if pair.teacher:
-        teacher = stage.once("teacher", lambda to: train_cross_encoder("pair.teacher", params, to, "pair_teacher"))
-    how = {"cross_encoder": teacher, "max_length": (pair.teacher or params.train_cross_encoder).max_length}
     pairs, counts = relevant_pairs(*project.tables("train")), dict[str, int]()
     if pair.pseudo_labels:
-        candidates = read_ranks(project.CANDIDATES, end=last)
-        scored = score_candidates(candidates, queries, stage.work / "labelled", params, **how)
+        candidates = read_ranks(project.CANDIDATES, end=params.denoise.range_max)
+        scored = score_candidates(candidates, queries, stage.work / "labelled", params)
         examples, counts = denoise(scored, pairs, pair)
     else:  # all candidates that are not labelled are negatives (the paper's "w/o KD")
         examples = examples_from_candidates(pairs, read_ranks(project.CANDIDATES))
@@ -41,7 +36,7 @@ def main(stage: Stage) -> None:
         found = mine_candidates(encoder, matrix, UNLABELLED, stage.work / "mined", params, "denoise.range_max")
         candidates = pl.DataFrame(pa.concat_tables(found))
         hidden = relevant_pairs(*project.tables(UNLABELLED))
-        scored = score_candidates(candidates, queries, stage.work / "unlabelled", params, **how)
+        scored = score_candidates(candidates, queries, stage.work / "unlabelled", params)
         pretraining, quality = label_unlabelled(scored, hidden, pair)
     elif pair.pseudo_labels:
         logging.getLogger(__name__).info(NOTHING_TO_LABEL)

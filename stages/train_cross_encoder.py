@@ -6,7 +6,7 @@ from gnn_encoder.train.cross_encoder import train_cross_encoder
 
 def main(stage: Stage) -> None:
     """Train M_ce and keep its best weights."""
-    train_cross_encoder("train_cross_encoder", stage.params, stage.scratch, "cross_encoder")
+    train_cross_encoder(stage.params, stage.scratch)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ Of Algorithm 1, lines 3 to 6, which queries are masked, are `gnn/masking.py`; li
 
 from gnn_encoder.gnn import train
 from gnn_encoder.gnn.graph import open_nodes
-from gnn_encoder.gnn.masking import supervise
+from gnn_encoder.gnn.masking import Supervision
 from gnn_encoder.gnn.neighbourhood import Neighbourhood
 from gnn_encoder.gnn.tasks import CachedEmbeddings, CorpusTask, GNNTask, LearntEmbeddings
 from gnn_encoder.pipeline import project
@@ -32,7 +32,7 @@ def main(stage: Stage) -> None:
 
     # Phase one, on embeddings by M_de.
     of_base = CachedEmbeddings(nodes, dev.embed(sample.queries))
-    alone = supervise(examples, sample, mgt, mgt.alone, params.seed)
+    alone = Supervision(examples, sample, mgt, mgt.alone, params.seed)
     history = train.train_on_embeddings(gnn, graphs, alone, of_base, factor=factor, mgt=mgt, folder=stage.work)
 
     # Phase two first scores the weights of phase one, so that its result never scores below them.
@@ -40,7 +40,7 @@ def main(stage: Stage) -> None:
     if mgt.joint.steps:
         if (joint_sample := dev.of_joint()) is not sample:
             sample, of_base = joint_sample, CachedEmbeddings(nodes, dev.embed(joint_sample.queries))
-        joint = supervise(examples, sample, mgt, mgt.joint, params.seed, before=mgt.alone.steps)
+        joint = Supervision(examples, sample, mgt, mgt.joint, params.seed, before=mgt.alone.steps)
         start = GNNTask(gnn, graphs, joint, of_base, scale=encoder.scale).evaluate()
         encoder.freeze_lower(params.encoder.frozen_layers)
         texts = open_texts(encoder, project.NODES, params.encoder), dev.tokens

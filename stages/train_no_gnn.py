@@ -6,7 +6,7 @@ Steps, batches and rate are those of `mgt.joint`, and the same encoders learn. T
 from pathlib import Path
 
 from gnn_encoder.base import distributed
-from gnn_encoder.gnn.masking import supervise
+from gnn_encoder.gnn.masking import Supervision
 from gnn_encoder.gnn.tasks import ControlTask
 from gnn_encoder.gnn.train import DevSamples, fit_phase, joint_evaluations, load_base
 from gnn_encoder.pipeline import project
@@ -43,7 +43,7 @@ def train(params: Params, model: Path, work: Path) -> None:
     texts, examples = open_texts(encoder, queries, params.encoder), open_examples(project.EXAMPLES, queries)
     dev = DevSamples(encoder, cached, params)
     sample = dev.of_joint()
-    drawn = supervise(examples, sample, mgt, mgt.joint, params.seed, masked=False)
+    drawn = Supervision(examples, sample, mgt, mgt.joint, params.seed, masked=False)
     # The loss: L(q) of `corpus_loss`, or Eq. 2, `batch_loss`.
     if over_corpus:
         task: Task = ControlTask(texts, dev.tokens, drawn, cached)

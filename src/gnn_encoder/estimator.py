@@ -20,7 +20,7 @@ from gnn_encoder.base.files import replacing, write_json
 from gnn_encoder.base.judgements import AGAIN, share_asked_again
 from gnn_encoder.base.matrix import Matrix, Rows, array_blocks, of_length_1
 from gnn_encoder.gnn.graph import Graph, Labels, labelled_first
-from gnn_encoder.gnn.masking import supervise
+from gnn_encoder.gnn.masking import Supervision
 from gnn_encoder.gnn.neighbourhood import CorpusGNN, Neighbourhood
 from gnn_encoder.gnn.network import CONFIG, WEIGHTS, QueryPassageGNN
 from gnn_encoder.gnn.tasks import CachedEmbeddings
@@ -160,7 +160,7 @@ class GNNEncoder:
         near = Neighbourhood(graph, data.passages, None, Labels(data.pairs, m), sums=mgt.labels)
         sizes: dict[str, Any] = {"size": CACHED_QUERIES, "whole": CACHED_PASSAGES}
         dev = draw_dev(data.dev_pairs, data.dev_queries.__getitem__, data.passages, seed=self.seed, **sizes)
-        supervision = supervise(examples, dev, mgt, mgt.alone, self.seed)
+        supervision = Supervision(examples, dev, mgt, mgt.alone, self.seed)
         cached = CachedEmbeddings(data.nodes, data.dev_queries[dev.queries])
         factor = new_factor(1 / (self.temperature or TEMPERATURES[self.similarity]))
         with fork_rng(), TemporaryDirectory(prefix="gnn-encoder-") as folder:

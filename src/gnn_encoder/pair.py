@@ -32,7 +32,7 @@ def label_unlabelled(
     if examples.is_empty():
         count, highest = scored["query"].n_unique(), scored["score"].to_numpy().max()
         told = f"no candidate of {count} unlabelled queries scores above it; the highest score is {highest:.2f}"
-        cure = "lower it, or train the teacher longer (train_cross_encoder.steps, or those of pair.teacher)"
+        cure = "lower it, or raise train_cross_encoder.steps"
         raise UserError(f"pair.positive_threshold is {s_pos}: {told}; {cure}")
     counts = {
         "queries": scored["query"].n_unique(),

@@ -88,9 +88,9 @@ def test_no_parameters_at_all(values: dict[str, Any], tmp_path: Path) -> None:
 
 def test_some_parameters_alone(values: dict[str, Any], tmp_path: Path) -> None:
     params = load(values, tmp_path)
-    some = params.only(["seed", "mgt.beta", "pair.teacher", "pair.pretrain.alpha", "index", "index.factory"])
+    some = params.only(["seed", "mgt.beta", "pair.pretrain.alpha", "index", "index.factory"])
     assert (some.seed, some.mgt.beta, some.index) == (13, 0.05, params.index)
-    assert some.pair.teacher == params.pair.teacher and some.pair.pretrain.alpha == 0.1
+    assert some.pair.pretrain.alpha == 0.1
     for name in ("bm25", "mgt.layers", "pair.pseudo_labels", "pair.pretrain.steps"):
         with pytest.raises(AttributeError):
             reduce(getattr, name.split("."), some)

@@ -33,17 +33,23 @@ OWN = drawn(SIZE["dev"], SIZE["passages"]).join(
 )  # they are these passages
 
 
+def by_query(pairs: pl.DataFrame) -> dict[int, list[int]]:
+    return dict(pairs.sort("query").group_by("query", maintain_order=True).agg("passage").iter_rows())
+
+
+RELEVANT_TO = by_query(RELEVANT)
+
+
 def member(labelled: LabelledPassages, ridge: float | None, **of: Any) -> ClosedForm:
     return ClosedForm(whitener=closed_form.whitener(labelled.moment, ridge), ridge=ridge, **of)
 
 
 def reciprocal_rank(moved: Matrix, every: int = 1, own: pl.DataFrame = NO_PAIRS) -> float:
     """The mean RR@10 of each so many-th dev query, by sorting all passages but those that it is itself."""
-    found = []
-    for query in RELEVANT["query"].unique().sort()[::every]:
-        relevant = RELEVANT.filter(query=query)["passage"].to_list()
+    found, itself = [], by_query(own)
+    for query, relevant in [*RELEVANT_TO.items()][::every]:
         scores = moved @ DEV[query]
-        scores[own.filter(query=query)["passage"].to_list()] = -np.inf
+        scores[itself.get(query, [])] = -np.inf
         order = np.argsort(-scores)[:DEPTH]
         ranks = [1 / (1 + place) for place, passage in enumerate(order) if passage in relevant]
         found.append(max(ranks, default=0.0))

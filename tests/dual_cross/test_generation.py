@@ -51,11 +51,11 @@ def test_of_one_token_it_is_the_best(model: QueryGenerator, passages: TextTokens
     batch = single_batch(passages, np.arange(12), model.template, LENGTH)
     banned = forbidden(model.tokenizer, model.end, model.model.get_output_embeddings().out_features)
     found = write_queries(model, batch, banned, views=3, tokens=10, top_k=1).view(12, 3, 10)
-    for row in range(12):
-        for tokens in found[row].tolist():
-            ends = tokens.index(model.end) + 1 if model.end in tokens else len(tokens)
-            assert tokens[ends:] == [model.template.pad] * (len(tokens) - ends)
-            assert tokens[:ends] == [best(model, passages, row, tokens[:place]) for place in range(ends)]
+    assert (found == found[:, :1]).all()
+    for row, tokens in enumerate(found[:, 0].tolist()):
+        ends = tokens.index(model.end) + 1 if model.end in tokens else len(tokens)
+        assert tokens[ends:] == [model.template.pad] * (len(tokens) - ends)
+        assert tokens[:ends] == [best(model, passages, row, tokens[:place]) for place in range(ends)]
     assert len(set(map(tuple, found[:, 0].tolist()))) > 1
 
 

@@ -4,14 +4,11 @@ A stage kills itself after a given call of the function that writes its checkpoi
 often as possible and windows are small, so that the tiny experiment has many of both.
 """
 
-import shutil
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from gnn_encoder.base.files import is_damaged
 
 from ..pipeline.test_bad_input import MATRIX, check
 from ..pipelines import MADE
@@ -89,20 +86,6 @@ def cut(path: Path) -> None:
     path.unlink()  # it may be a link into a cache
     if content:
         path.write_bytes(content[:-2])
-
-
-def test_damage_of_every_file_is_seen(stages: Any) -> None:
-    """Of artifacts, and of caches, which are made again."""
-    manifests = [path for top in ("data", ".scratch") for path in sorted((stages.folder / top).rglob("manifest.json"))]
-    artifacts = [manifest.parent for manifest in manifests if "sizes" in manifest.read_text()]
-    assert {folder.relative_to(stages.folder).parts[1] for folder in artifacts} >= {"tokens", "mgt", "indexes"}
-    for folder in artifacts[:: len(artifacts) // 8]:
-        for path in [path for path in folder.rglob("*") if path.is_file()]:
-            kept = shutil.copy2(path, stages.folder / "kept")
-            cut(path)
-            assert is_damaged(folder), path
-            shutil.copy2(kept, path)
-        assert not is_damaged(folder)
 
 
 def test_a_stage_names_damage_and_its_cure_before_it_works(stages: Any) -> None:

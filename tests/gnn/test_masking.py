@@ -12,6 +12,7 @@ from gnn_encoder.base.errors import UserError
 from gnn_encoder.base.judgements import Identical
 from gnn_encoder.gnn.masking import CorpusSample, Supervision, check_no_leak
 from gnn_encoder.gnn.tasks import corpus_loss
+from gnn_encoder.pipeline.params import Alone, PhaseOne
 from gnn_encoder.train.examples import to_examples
 
 from ..train.conftest import LISTS
@@ -22,8 +23,9 @@ PASS = 23  # steps, with a beta of 0.1
 def schedule(beta: float = 0.1, seed: int = 1, n: int = 103, **other: Any) -> Supervision:
     """Of n queries, which are the examples in order."""
     examples = to_examples(pl.DataFrame([range(n), [[0]] * n, [[]] * n], LISTS), 1)
-    how = {"steps": 3 * PASS, "batch_size": 4, "negatives": 0, **other}
-    return Supervision(examples=examples, dev=Mock(), beta=beta, seed=seed, **how)
+    phase = Alone.model_construct(steps=3 * PASS, batch_size=4)
+    mgt = PhaseOne.model_construct(beta=beta, negatives=0, masking="mgt")
+    return Supervision(examples, Mock(), mgt, phase, seed, **other)
 
 
 @pytest.mark.parametrize(("beta", "folds", "steps"), [(0.05, 20, 23), (0.1, 10, 23), (0.3, 3, 25), (0.5, 2, 26)])

@@ -27,7 +27,7 @@ from gnn_encoder.gnn.tasks import (
     LearntEmbeddings,
 )
 from gnn_encoder.gnn.train import graphs_of, new_factor
-from gnn_encoder.pipeline.params import MGT
+from gnn_encoder.pipeline.params import MGT, Alone, PhaseOne
 from gnn_encoder.text.tokens import open_tokens
 from gnn_encoder.train.dev import DevSample, reciprocal_ranks
 from gnn_encoder.train.dual_encoder import Texts
@@ -35,11 +35,10 @@ from gnn_encoder.train.examples import Examples, TrainingBatch
 from gnn_encoder.train.loop import Task
 
 from ..texts import text, write_queries
-from ..train.conftest import tiny_encoder
 from .oracle import informed, network
 
 N, M, K, D_E = 8, 12, 3, 5
-UNLABELLED = {"training": 0, "unlabelled": 3, "default": 2, "paper": 0}  # queries of the graph without labels
+UNLABELLED = {"unlabelled": 3, "default": 2, "paper": 0}  # queries of the graph without labels
 CONFIGS: dict[str, dict[str, Any]] = {
     "default": {"labels": True},
     "paper": {"edge_features": "cross_encoder", "edge_dimension": D_E, "similarity": "dot"},
@@ -57,9 +56,8 @@ def shake(tensors: Iterable[Tensor], by: float) -> None:
 class World:
     """Everything a task needs, with caches that are no encoder's: what reads the wrong kind of embedding is caught."""
 
-    def __init__(self, model: Path, texts: Texts, examples: Examples, kind: str) -> None:
-        self.encoder, self.examples = tiny_encoder(model).float(), examples
-        self.texts = replace(texts, encoder=self.encoder)
+    def __init__(self, texts: Texts, examples: Examples, kind: str) -> None:
+        self.encoder, self.examples, self.texts = texts.encoder.float(), examples, texts
         n = N + UNLABELLED[kind]
         passages = (np.arange(n)[:, None] + np.array([11, 1, 9])) % M  # among them one that each query is labelled with
         graph = Graph(passages=passages, score=np.cos(np.arange(n * K)), n_passages=M)
@@ -80,15 +78,9 @@ class World:
         self.fewer = self.near.without(judged)
         shake([*self.gnn.parameters(), *self.gnn.buffers()], 0.1)
         relevant = np.arange(M)[None] % 4 == np.arange(3)[:, None]
-        self.supervision = Supervision(
-            examples=examples,
-            steps=len(STEPS),
-            batch_size=2,
-            beta=0.25,
-            negatives=1,
-            seed=1,
-            dev=DevSample(np.array([1, 4, 6]), np.arange(M), relevant),
-        )
+        mgt = PhaseOne.model_construct(beta=0.25, negatives=1, masking="mgt")
+        phase = Alone.model_construct(steps=len(STEPS), batch_size=2)
+        self.supervision = Supervision(examples, DevSample(np.array([1, 4, 6]), np.arange(M), relevant), mgt, phase, 1)
 
     def embeddings(self) -> tuple[Tensor, Tensor]:
         """Those of the graph's queries, of which the training queries are the first, and of the passages."""
@@ -135,7 +127,6 @@ class World:
 
 @pytest.fixture(params=UNLABELLED)
 def world(
-    tiny_model: Path,
     tables: Path,
     texts: Texts,
     examples: Examples,
@@ -144,9 +135,8 @@ def world(
 ) -> World:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)  # all is on CPU
     write_queries(tables / "nodes.parquet", [text(20 + i, 2 + i) for i in range(N + UNLABELLED[request.param])])
-    encoder = tiny_encoder(tiny_model)
-    queries = open_tokens(tables / "nodes.parquet", encoder.tokenizer, tables, 32)
-    return World(tiny_model, Texts(encoder, queries, texts.passage_tokens), examples, request.param)
+    queries = open_tokens(tables / "nodes.parquet", texts.encoder.tokenizer, tables, 32)
+    return World(replace(texts, query_tokens=queries), examples, request.param)
 
 
 def gradients(modules: list[nn.Module]) -> list[Tensor]:
@@ -182,7 +172,7 @@ class Case:
         if self.whole is not None:
             weights = np.arange(1.0, 1 + len(world.examples.positives.values))  # of the positives, all different
             world.examples = replace(world.examples, weights=weights)
-            world.supervision = replace(world.supervision, examples=world.examples)
+            world.supervision.examples = world.examples
             patch.setattr("gnn_encoder.gnn.masking.WHOLE", self.whole)
             patch.setattr("gnn_encoder.gnn.masking.SAMPLE", M)
         texts = world.texts, world.texts.query_tokens, cached if self.whole else None
@@ -263,7 +253,7 @@ def test_dev_scores(world: World, name: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("sampled", [None, 6])
-@pytest.mark.parametrize("world", ["training"], indirect=True)
+@pytest.mark.parametrize("world", ["unlabelled"], indirect=True)
 def test_the_control_over_the_corpus(world: World, monkeypatch: pytest.MonkeyPatch, sampled: int | None) -> None:
     """E_Q alone learns; a corpus too large to be scored whole is drawn, with what is relevant or retrieved by M_de."""
     Case(world, "alone_over_a_sample" if sampled else "alone_over_the_corpus", monkeypatch)

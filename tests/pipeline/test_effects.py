@@ -15,22 +15,17 @@ from ..pipelines import Project, Ran
 from ..project import call_stage
 
 TRAIN = ["train_mgt", "encode_corpus"]
-GRAPH = ["build_graph", "embed_edges", *TRAIN]
-CHANGES: dict[str, tuple[Any, list[str]]] = {
-    "mgt__beta": (0.5, TRAIN),
+CHANGES: dict[str, tuple[Any, list[str]]] = {  # of beta, labels and k tests/estimator and test_dag.py tell
     "mgt__layers": (1, TRAIN),
     "mgt__gate": (0.5, TRAIN),
     "mgt__masking": ("drop_labelled", TRAIN),
     "mgt__softmax": ("corpus", TRAIN),
     "mgt__alone__steps": (0, TRAIN),
-    "mgt__alone__learning_rate": (1e-3, TRAIN),
     "mgt__joint__steps": (0, TRAIN),
     "mgt__joint__batch_size": (4, TRAIN),
     "mgt__joint__gnn_learning_rate": (1e-2, TRAIN),
     "mgt__joint__encoder_learning_rate": (1e-2, TRAIN),
     "mgt__edge_features": ("none", ["embed_edges", *TRAIN]),
-    "mgt__labels": (False, GRAPH),
-    "build_graph__k": (3, GRAPH),
 }
 
 

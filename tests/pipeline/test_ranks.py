@@ -52,7 +52,7 @@ if os.environ.get("RANK") == "1" and not os.path.exists("killed"):
 @pytest.fixture
 def project(stages: Project) -> Project:
     """The finished experiment, whose trainings have no dropout: each process draws its own."""
-    stages.set_params(encoder__dropout=0.0, pair__teacher=None)
+    stages.set_params(encoder__dropout=0.0)
     shutil.copytree(stages.folder / "data/generated/generator", stages.folder / "generator")
     return stages
 

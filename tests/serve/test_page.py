@@ -92,8 +92,8 @@ def test_why_shows_the_graph_at_work(page: Any, server: Server) -> None:
     search(page)
     assert page.locator(f"{BEFORE} button").count() == 0  # M_de has no graph
     answer = server.get("/search", query=QUERY, k=100).json()
-    explained = {hit["pid"]: server.get("/explain", pid=hit["pid"]).json() for hit in answer["hits"]}
-    pid, told = next((pid, one) for pid, one in explained.items() if one["n_queries"] > 1)
+    explained = ((hit["pid"], server.get("/explain", pid=hit["pid"]).json()) for hit in answer["hits"])
+    pid, told = next((pid, one) for pid, one in explained if one["n_queries"] > 1)
     answer["hits"] = [hit for hit in answer["hits"] if hit["pid"] == pid]
     page.route("**/search?*system=gnn_encoder_plus", lambda route: route.fulfill(json=answer))
     page.get_by_role("button", name="Search").click()

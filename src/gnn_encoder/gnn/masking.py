@@ -69,30 +69,33 @@ def positives_of(examples: Examples, items: Rows) -> tuple[Rows, Rows, NDArray[n
     return query, examples.positives.values[at], weight.astype(np.float32)
 
 
-@dataclass(kw_only=True)
 class Supervision:
     """The steps of a phase, or of the control: what each trains on, and the dev sample that scores them.
 
     Each pass splits the queries at random into about 1 / beta folds. Each fold in turn is Q_t and trains in batches,
     while all other queries are Q_g: this is one round. With a beta of 5% a pass has 20 rounds. What trains without
-    masks, as the control does, has as many steps, of as many queries.
+    masks, as the control does, has as many steps, of as many queries. `masked` is instead of `mgt.masking`; these steps
+    go on behind those that another phase has trained `before`.
     """
 
-    examples: Examples
-    dev: DevSample
-    steps: int
-    batch_size: int
-    beta: float
-    negatives: int
-    seed: int
-    before: int = 0  # steps that another phase has trained before, behind which these go on
-    masked: bool = True
-
-    def __post_init__(self) -> None:
-        n, self.rounds = len(self.examples), fold_count(self.beta)
+    def __init__(
+        self,
+        examples: Examples,
+        dev: DevSample,
+        mgt: PhaseOne,
+        phase: Alone | Joint,
+        seed: int,
+        *,
+        before: int = 0,
+        masked: bool | None = None,
+    ) -> None:
+        self.examples, self.dev, self.seed, self.before = examples, dev, seed, before
+        self.steps, self.batch_size, self.negatives = phase.steps, phase.batch_size, mgt.negatives
+        self.masked = mgt.masking == "mgt" if masked is None else masked
+        n, self.rounds = len(examples), fold_count(mgt.beta)
         if n < self.rounds:
             need = f"{self.rounds} folds need at least {self.rounds} training queries"
-            raise UserError(f"mgt.beta is {self.beta}: {need}, there are {n}; raise mgt.beta or add queries")
+            raise UserError(f"mgt.beta is {mgt.beta}: {need}, there are {n}; raise mgt.beta or add queries")
         self._at = 0, self._pass(0)
         if self.steps:
             smallest = min((items for items, _ in self._at[1]), key=len)
@@ -139,27 +142,3 @@ class Supervision:
 
     def _generator(self, number: int, *draw: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, self.before + number, *draw])
-
-
-def supervise(
-    examples: Examples,
-    dev: DevSample,
-    mgt: PhaseOne,
-    phase: Alone | Joint,
-    seed: int,
-    *,
-    before: int = 0,
-    masked: bool | None = None,
-) -> Supervision:
-    """The steps of a phase as `mgt` says; `masked`: instead of `mgt.masking`."""
-    return Supervision(
-        examples=examples,
-        dev=dev,
-        steps=phase.steps,
-        batch_size=phase.batch_size,
-        beta=mgt.beta,
-        negatives=mgt.negatives,
-        seed=seed,
-        before=before,
-        masked=mgt.masking == "mgt" if masked is None else masked,
-    )

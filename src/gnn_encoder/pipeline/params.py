@@ -159,7 +159,6 @@ class PairStage(Contrastive):
 class Pair(Thresholds):
     """PAIR: passage-centric similarity, pseudo-labels by M_ce, two stages (PAIR, section 3)."""
 
-    teacher: TrainCrossEncoder | None
     pseudo_labels: bool
     pretrain: PairStage
     finetune: PairStage
@@ -297,9 +296,8 @@ class Params(Section):
             below, above = self.value(low), self.value(high)
             if below > above:
                 raise ValueError(f"{low} is {below}: must be at most {high}, {above}")
-        for name in ("train_cross_encoder", *(("pair.teacher",) if self.pair.teacher else ())):  # each an M_ce
-            if (first := self.value(name).range_min) >= (depth := self.mine_candidates.depth):
-                raise ValueError(f"{name}.range_min is {first}: must be below mine_candidates.depth, {depth}")
+        if (first := self.train_cross_encoder.range_min) >= (depth := self.mine_candidates.depth):
+            raise ValueError(f"train_cross_encoder.range_min is {first}: must be below mine_candidates.depth, {depth}")
         for measure in (*self.evaluate.measures, self.evaluate.significance):  # runs end at the depth
             if (found := re.search(r"@(\d+)$", measure)) and int(found[1]) > self.retrieve.depth:
                 raise ValueError(f"retrieve.depth is {self.retrieve.depth}: must be at least {found[1]}, for {measure}")

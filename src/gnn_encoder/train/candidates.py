@@ -139,16 +139,14 @@ def denoise(scored: pl.DataFrame, pairs: pl.DataFrame, section: Thresholds) -> t
     return table, counts
 
 
-def score_candidates(
-    candidates: pl.DataFrame, queries: Path, work: Path, params: Params, *, cross_encoder: Path, max_length: int
-) -> pl.DataFrame:
+def score_candidates(candidates: pl.DataFrame, queries: Path, work: Path, params: Params) -> pl.DataFrame:
     """The candidates of the table `queries` that section `denoise` has M_ce score, with its `score`, sigmoid(logit).
 
-    M_ce, in the folder `cross_encoder`, reads at most `max_length` tokens a pair; `work` keeps what it has scored.
+    `work` keeps what it has scored.
     """
     lists = spread(candidates, params.denoise.range_max, params.denoise.candidates)
-    model = CrossEncoder.load(cross_encoder, precision=params.encoder.precision).for_inference()
+    model = CrossEncoder.load(project.CROSS_ENCODER, precision=params.encoder.precision).for_inference()
     query, passage = (lists[name].to_numpy() for name in ("query", "passage"))
     texts = open_queries(queries, model), query, open_passages(model), passage
-    pairs = Inputs.pairs(*texts, model.template, max_length)
+    pairs = Inputs.pairs(*texts, model.template, params.train_cross_encoder.max_length)
     return lists.with_columns(score=pl.Series(expit(score_pairs(model, pairs, work, params.encoder.batch_tokens))))

@@ -78,9 +78,9 @@ class CrossEncoderTask:
         return reranking_score(self.model, candidates, pairs, self.batch_tokens)
 
 
-def train_cross_encoder(section: str, params: Params, folder: Path, title: str) -> None:
-    """Train on labelled pairs against mined candidates, as `section` of params.yaml says, and write the model."""
-    settings: TrainCrossEncoder = params.value(section)
+def train_cross_encoder(params: Params, folder: Path) -> None:
+    """Train on labelled pairs against mined candidates, and write the model."""
+    section, settings = "train_cross_encoder", params.train_cross_encoder
     pairs, found = relevant_pairs(*project.tables("train")), read_ranks(project.CANDIDATES, first=settings.range_min)
     queries = project.queries("train")
     examples = open_examples(examples_from_candidates(pairs, found), queries)
@@ -91,4 +91,4 @@ def train_cross_encoder(section: str, params: Params, folder: Path, title: str) 
     texts = open_queries(queries, model), open_passages(model)
     dev = read_table(project.DEV_CANDIDATES, DEV_CANDIDATES), open_queries(project.queries("dev"), model)
     task = CrossEncoderTask(model, *texts, examples, settings, stream(params.seed, section), dev, base.batch_tokens)
-    fit_evenly(task, model, settings.learning_rate, params, folder, name="cross-encoder", title=title)
+    fit_evenly(task, model, settings.learning_rate, params, folder, name="cross-encoder", title="M_ce")
