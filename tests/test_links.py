@@ -32,8 +32,3 @@ def dead(page: Path) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
     assert dead(page) == []
-
-
-def test_a_dead_link_is_found(tmp_path: Path) -> None:
-    (page := tmp_path / "page.md").write_text("# A `b`, c\n[a](no.md) [b](#no) [c](#a-b-c)\n```\n[e](f.md)\n```\n")
-    assert dead(page) == ["no.md", "#no"]

@@ -68,7 +68,7 @@ def params(built_copy: Path) -> Params:
     return found
 
 
-@pytest.mark.parametrize("system", ["closed_form", "logged_neighbours", "hybrid"])
+@pytest.mark.parametrize("system", ["closed_form", "hybrid"])
 def test_only_training_labels_are_used(params: Params, system: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ones = {"LOG_WEIGHTS": (1.0,), "NEIGHBOURS": (2,), "TEMPERATURES": (0.1,), "BM25_WEIGHTS": (0.5,)}
     for name, value in ones.items():
@@ -222,11 +222,6 @@ def test_similar_logged_queries(tmp_path: Path, count: int, temperature: float, 
     passages, scores = with_log(RUN, near, 0.5)
     found = as_dicts((passages, scores({"weight": weight / 0.5, "neighbours": count, "temperature": temperature})))
     assert found == [pytest.approx(expected, abs=1e-6) for expected in oracle(count, weight, temperature)]
-
-
-def test_a_log_of_few_queries() -> None:
-    few, shares = logged().look_up(ASKED, 50)
-    assert shares({"neighbours": 50, "temperature": 1.0})[few >= 0].all(), "all logged queries are near"
 
 
 def test_unit_is_the_mean_standard_deviation_of_a_query() -> None:

@@ -1,8 +1,6 @@
 """Generated queries: the matrix of views, pair by pair; how good they are; and what training learns from them."""
 
-import runpy
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
@@ -16,7 +14,7 @@ from gnn_encoder.base.matrix import Origin, open_matrix, read_manifest
 from gnn_encoder.base.tables import EXAMPLES, read_table
 from gnn_encoder.dual_cross.views import generated_examples, measure_queries, open_generated, rouge_l, view_inputs
 from gnn_encoder.pipeline import project
-from gnn_encoder.pipeline.params import Params, load_params
+from gnn_encoder.pipeline.params import load_params
 from gnn_encoder.text import corpus
 from gnn_encoder.text.corpus import encode_corpus
 from gnn_encoder.text.encoder import DualEncoder
@@ -25,7 +23,8 @@ from gnn_encoder.train import dual_encoder as contrastive
 from gnn_encoder.train.dual_encoder import Texts
 from gnn_encoder.train.examples import Examples, TrainingBatch
 
-from ..pipelines import ROOT, Project
+from ..pipelines import Project
+from ..project import call_stage
 from ..texts import pairs, write_passages, write_queries
 from ..train.conftest import tiny_encoder
 from .conftest import PAIR_LENGTH, VIEWS
@@ -104,35 +103,6 @@ def test_measured_queries(tmp_path: Path) -> None:
 # --- what the two stages of training learn from, in the tiny experiment
 
 
-@pytest.fixture
-def params(stages: Project, monkeypatch: pytest.MonkeyPatch) -> Params:
-    monkeypatch.chdir(stages.folder)
-    return load_params()
-
-
-def change(params: Params, **values: object) -> Params:
-    """Other values in `dual_cross`."""
-    return params.model_copy(update={"dual_cross": params.dual_cross.model_copy(update=values)})
-
-
-def main_of(stage: str) -> Any:
-    """What a stage's script runs."""
-    return runpy.run_path(str(ROOT / "stages" / f"{stage}.py"))["main"]
-
-
-def pretrain(params: Params, folder: Path) -> list[TrainingBatch]:
-    """What it trains on, step by step."""
-    seen: list[TrainingBatch] = []
-
-    def step(texts: object, batch: TrainingBatch, *rest: object, **more: object) -> float:
-        return seen.append(batch) or 0.0
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(contrastive, "contrastive_step", step)
-        main_of("pretrain_dual_cross")(Mock(params=params, scratch=folder))
-    return seen
-
-
 def test_generated_examples_by_hand() -> None:
     examples = generated_examples(4, 3, None, 0)
     assert examples.queries.tolist() == list(range(12))
@@ -143,20 +113,25 @@ def test_generated_examples_by_hand() -> None:
     assert np.diff(examples.negatives.offsets).tolist() == [0] * 12
 
 
-def test_what_pretraining_sees(params: Params, tmp_path: Path) -> None:
-    found = pretrain(change(params, queries=50), tmp_path)
-    assert len(found) == params.dual_cross.pretrain.steps
+def test_what_pretraining_sees(stages: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    stages.set_params(dual_cross__queries=50)
+    monkeypatch.chdir(stages.folder)
+    found = list[TrainingBatch]()
+    monkeypatch.setattr(contrastive, "contrastive_step", lambda texts, batch, *rest, **more: found.append(batch) or 0.0)
+    call_stage("pretrain_dual_cross")
+    assert len(found) == load_params().dual_cross.pretrain.steps
     for batch in found:
         assert batch.passages.tolist() == (batch.queries // 2).tolist()  # the query's own passage, no hard negative
     assert len({row for batch in found for row in batch.queries.tolist()}) == 50
 
 
-def test_hard_negatives(params: Params) -> None:
-    main, seen = main_of("train_dual_cross"), list[Examples]()
-    main.__globals__.update({"DualEncoder": Mock(), "open_texts": Mock(), "open_views": Mock()})
-    main.__globals__["train_dual_encoder"] = lambda texts, examples, *rest, **more: seen.append(examples)
+def test_hard_negatives(stages: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(stages.folder)
+    seen, nothing = list[Examples](), dict.fromkeys(("DualEncoder", "open_texts", "open_views"), Mock())
+    nothing["train_dual_encoder"] = lambda texts, examples, *rest, **more: seen.append(examples)
     for kind, file in (("denoised", project.EXAMPLES), ("bm25", project.BM25_EXAMPLES)):
-        main(Mock(params=change(params, examples=kind), key="dual_cross", item="paired"))
+        stages.set_params(dual_cross__examples=kind)
+        call_stage("train_dual_cross", "dual_cross", **nothing)
         table = read_table(file, EXAMPLES).drop_nulls("negatives")
         assert seen[-1].negatives.values.tolist() == table["negatives"].explode(empty_as_null=False).to_list()
     assert len(seen[0].negatives.values) != len(seen[1].negatives.values)

@@ -3,8 +3,8 @@
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
+import ablations
 import numpy as np
 import polars as pl
 import pytest
@@ -18,15 +18,6 @@ from ..pipelines import Project
 from ..project import ROOT
 from .conftest import values_of
 
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(ROOT / "scripts")
-    import ablations
-
-    return ablations
-
-
 VALUES = {  # ablation -> seed -> values of the queries
     "full": {13: [1.0, 0.5, 0.5, 1.0], 14: [0.5, 0.5, 0.0, 1.0]},
     "one_layer": {13: [0.5, 0.5, 0.25, 1.0], 14: [0.5, 0.25, 0.0, 0.5]},
@@ -34,26 +25,26 @@ VALUES = {  # ablation -> seed -> values of the queries
 }
 
 
-def test_every_line_is_an_experiment(script: Any) -> None:
-    for settings in script.read_ablations(ROOT / "configs" / "ablations.txt").values():
+def test_every_line_is_an_experiment() -> None:
+    for settings in ablations.read_ablations(ROOT / "configs" / "ablations.txt").values():
         preview(settings or ["seed=13"], ROOT / "params.yaml")
 
 
-def test_names(script: Any, tmp_path: Path) -> None:
+def test_names(tmp_path: Path) -> None:
     path, few = tmp_path / "a.txt", {"few": ["mgt.layers=1", "mgt.beta=0.1"]}
     path.write_text("# a comment\nfull\n\nfew  mgt.layers=1 mgt.beta=0.1  # two\n")
-    assert (script.read_ablations(path), script.read_ablations(path, ["few"])) == ({"full": []} | few, few)
+    assert (ablations.read_ablations(path), ablations.read_ablations(path, ["few"])) == ({"full": []} | few, few)
     with pytest.raises(UserError, match="has no ablation 'fewer'; name some of full, few"):
-        script.read_ablations(path, ["fewer"])
+        ablations.read_ablations(path, ["fewer"])
 
 
-def test_means_over_seeds_and_paired_differences(script: Any) -> None:
+def test_means_over_seeds_and_paired_differences() -> None:
     table = pl.concat(
         values_of({name: values}).with_columns(ablation=pl.lit(name), seed=pl.lit(seed))
         for name, seeds in VALUES.items()
         for seed, values in seeds.items()
     )
-    dev, test = script.ablation_tables(table, "MRR@10")
+    dev, test = ablations.ablation_tables(table, "MRR@10")
     assert (dev.title, dev.rows) == ("Dev queries, points of 100", test.rows)
     full, one_layer, no_gnn = test.rows
     assert full == ["full", "62.5", "2: 50.0 to 75.0", "–"]
@@ -66,7 +57,7 @@ def test_means_over_seeds_and_paired_differences(script: Any) -> None:
     assert one_layer[3].startswith("▼ -18.8 [") and one_layer[3].endswith(f"p = {2 * ps[0]:.2g}")
     assert no_gnn[3].startswith("-31.2 [") and no_gnn[3].endswith(f"p = {ps[1]:.2g}")
     with pytest.raises(UserError, match="ablation no_gnn: no seed that full has too"):
-        list(script.ablation_tables(table.filter((pl.col("ablation") != "full") | (pl.col("seed") == 13)), "RR@10"))
+        list(ablations.ablation_tables(table.filter((pl.col("ablation") != "full") | (pl.col("seed") == 13)), "RR@10"))
 
 
 STAGE = """

@@ -49,7 +49,7 @@ ONE = timedelta(seconds=20)  # in which an example must end: a reader must not h
 FIXED = {"deadline": ONE, "suppress_health_check": list(HealthCheck)}
 # Which example of many is the smallest that fails is looked for in the long form alone: it takes minutes.
 settings.register_profile(
-    "short", max_examples=15, derandomize=True, database=None, phases=[Phase.explicit, Phase.generate], **FIXED
+    "short", max_examples=8, derandomize=True, database=None, phases=[Phase.explicit, Phase.generate], **FIXED
 )
 settings.register_profile("long", max_examples=4000, **FIXED)
 # Where this folder alone is run, in one process, this is read before the option is.
