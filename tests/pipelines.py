@@ -1,6 +1,5 @@
 """The tiny experiment, run once through real DVC in a copy of the project; copies of it; stages in forks (forks.py)."""
 
-import contextlib
 import fcntl
 import hashlib
 import json
@@ -84,7 +83,7 @@ class Project:
 
     def two_ranks(self, *command: str) -> None:
         """Run a command as both processes of a group, with the environment that torchrun gives; both must end well."""
-        with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as free:
+        with socket.create_server(("127.0.0.1", 0)) as free:
             port = str(free.getsockname()[1])
         group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "GLOO_SOCKET_IFNAME": "lo"}
         group["CUDA_VISIBLE_DEVICES"] = ""
