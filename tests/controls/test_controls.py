@@ -224,6 +224,11 @@ def test_similar_logged_queries(tmp_path: Path, count: int, temperature: float, 
     assert found == [pytest.approx(expected, abs=1e-6) for expected in oracle(count, weight, temperature)]
 
 
+def test_a_log_of_few_queries() -> None:
+    few, shares = logged().look_up(ASKED, 50)
+    assert shares({"neighbours": 50, "temperature": 1.0})[few >= 0].all(), "all logged queries are near"
+
+
 def test_unit_is_the_mean_standard_deviation_of_a_query() -> None:
     # of 5, 4, 1: sqrt(26 / 9); of 2, 1: 1 / 2
     assert unit(*RUN) == pytest.approx((math.sqrt(26) / 3 + 0.5) / 2)
